@@ -1,0 +1,1 @@
+//! castellan-e2e

@@ -1,0 +1,244 @@
+//! Requests, borrowed from the frame they arrived in: no payload is copied to decode one.
+
+use crate::{Acl, OpCode};
+
+/// The first packet of a connection (zookeeper.jute, `ConnectRequest`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectRequest {
+    pub protocol_version: i32,
+    pub last_zxid_seen: i64,
+    pub timeout_ms: i32,
+    /// 0 asks for a new session.
+    pub session_id: i64,
+    pub password: Vec<u8>,
+    /// `None` when the client (before 3.4) sent no such byte; the reply then has none either.
+    pub read_only: Option<bool>,
+}
+
+/// createMode flags of a create; other values are `BadArguments`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum CreateMode {
+    Persistent = 0,
+    Ephemeral = 1,
+    PersistentSequential = 2,
+    EphemeralSequential = 3,
+    Container = 4,
+    PersistentTtl = 5,
+    PersistentSequentialTtl = 6,
+}
+
+impl CreateMode {
+    pub fn from_i32(value: i32) -> Option<CreateMode> {
+        use CreateMode::*;
+        [Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container, PersistentTtl, PersistentSequentialTtl]
+            .into_iter()
+            .find(|mode| *mode as i32 == value)
+    }
+
+    pub fn is_ephemeral(self) -> bool {
+        matches!(self, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
+    }
+
+    pub fn is_sequential(self) -> bool {
+        matches!(
+            self,
+            CreateMode::PersistentSequential | CreateMode::EphemeralSequential | CreateMode::PersistentSequentialTtl
+        )
+    }
+}
+
+/// Body of create, create2, createContainer, createTTL and createIfNotExists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateRequest<'a> {
+    pub path: &'a str,
+    /// `None` is ZooKeeper's null data (length -1), kept apart from empty data.
+    pub data: Option<&'a [u8]>,
+    pub acl: Vec<Acl>,
+    /// Raw createMode: checked where it is applied, since an unknown one is an answer, not a malformed frame.
+    pub flags: i32,
+    /// Milliseconds; only createTTL carries it.
+    pub ttl_ms: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteRequest<'a> {
+    pub path: &'a str,
+    /// -1 matches any.
+    pub version: i32,
+}
+
+/// Body of the reads that name a path and may leave a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRequest<'a> {
+    pub path: &'a str,
+    pub watch: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetDataRequest<'a> {
+    pub path: &'a str,
+    pub data: Option<&'a [u8]>,
+    pub version: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAclRequest<'a> {
+    pub path: &'a str,
+    pub acl: Vec<Acl>,
+    pub version: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckRequest<'a> {
+    pub path: &'a str,
+    pub version: i32,
+}
+
+/// ClickHouse 504: a field of -1 is not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckStatRequest<'a> {
+    pub path: &'a str,
+    pub version: i32,
+    pub stat: crate::Stat,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReconfigRequest<'a> {
+    pub joining: Option<&'a str>,
+    pub leaving: Option<&'a str>,
+    pub new_members: Option<&'a str>,
+    pub config_id: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthRequest<'a> {
+    pub scheme: &'a str,
+    pub auth: &'a [u8],
+}
+
+/// Watches a client sets again after it moved; events missed since `relative_zxid` are sent at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetWatchesRequest<'a> {
+    pub relative_zxid: i64,
+    pub data: Vec<&'a str>,
+    pub exist: Vec<&'a str>,
+    pub child: Vec<&'a str>,
+    /// Only SetWatches2.
+    pub persistent: Vec<&'a str>,
+    pub persistent_recursive: Vec<&'a str>,
+}
+
+/// checkWatches, removeWatches (watcher type) and addWatch (mode).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchTypeRequest<'a> {
+    pub path: &'a str,
+    pub kind: i32,
+}
+
+/// ClickHouse 500 and 506.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRequest<'a> {
+    pub path: &'a str,
+    pub watch: bool,
+    /// 0 all, 1 persistent only, 2 ephemeral only.
+    pub filter: u8,
+    pub with_stat: bool,
+    pub with_data: bool,
+}
+
+/// One operation inside a multi.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultiOp<'a> {
+    /// create or create2; both are answered as ZooKeeper answers them, see `keeper-wire`.
+    Create(OpCode, CreateRequest<'a>),
+    Delete(DeleteRequest<'a>),
+    SetData(SetDataRequest<'a>),
+    Check(CheckRequest<'a>),
+    /// Known operations this version does not serve inside a multi; the whole multi answers `Unimplemented`.
+    Unserved(OpCode),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// create or create2.
+    Create(OpCode, CreateRequest<'a>),
+    Delete(DeleteRequest<'a>),
+    Exists(ReadRequest<'a>),
+    GetData(ReadRequest<'a>),
+    SetData(SetDataRequest<'a>),
+    GetAcl(&'a str),
+    SetAcl(SetAclRequest<'a>),
+    GetChildren(ReadRequest<'a>),
+    GetChildren2(ReadRequest<'a>),
+    Sync(&'a str),
+    Ping,
+    Check(CheckRequest<'a>),
+    Multi(Vec<MultiOp<'a>>),
+    Auth(AuthRequest<'a>),
+    SetWatches(SetWatchesRequest<'a>),
+    CloseSession,
+    Reconfig(ReconfigRequest<'a>),
+    CheckWatches(WatchTypeRequest<'a>),
+    RemoveWatches(WatchTypeRequest<'a>),
+    AddWatch(WatchTypeRequest<'a>),
+    CreateContainer(CreateRequest<'a>),
+    CreateTtl(CreateRequest<'a>),
+    CreateIfNotExists(CreateRequest<'a>),
+    MultiRead(Vec<(OpCode, ReadRequest<'a>)>),
+    Sasl(&'a [u8]),
+    GetEphemerals(&'a str),
+    GetAllChildrenNumber(&'a str),
+    SetWatches2(SetWatchesRequest<'a>),
+    WhoAmI,
+    FilteredList(ListRequest<'a>),
+    FilteredListWithStatsAndData(ListRequest<'a>),
+    CheckNotExists(CheckRequest<'a>),
+    RemoveRecursive { path: &'a str, nodes_max: u32 },
+    CheckStat(CheckStatRequest<'a>),
+    TryRemove(DeleteRequest<'a>),
+    ListRecursive { path: &'a str, nodes_max: u32 },
+}
+
+impl Request<'_> {
+    pub fn op(&self) -> OpCode {
+        match self {
+            Request::Create(op, _) => *op,
+            Request::Delete(_) => OpCode::Delete,
+            Request::Exists(_) => OpCode::Exists,
+            Request::GetData(_) => OpCode::GetData,
+            Request::SetData(_) => OpCode::SetData,
+            Request::GetAcl(_) => OpCode::GetAcl,
+            Request::SetAcl(_) => OpCode::SetAcl,
+            Request::GetChildren(_) => OpCode::GetChildren,
+            Request::GetChildren2(_) => OpCode::GetChildren2,
+            Request::Sync(_) => OpCode::Sync,
+            Request::Ping => OpCode::Ping,
+            Request::Check(_) => OpCode::Check,
+            Request::Multi(_) => OpCode::Multi,
+            Request::Auth(_) => OpCode::Auth,
+            Request::SetWatches(_) => OpCode::SetWatches,
+            Request::CloseSession => OpCode::CloseSession,
+            Request::Reconfig(_) => OpCode::Reconfig,
+            Request::CheckWatches(_) => OpCode::CheckWatches,
+            Request::RemoveWatches(_) => OpCode::RemoveWatches,
+            Request::AddWatch(_) => OpCode::AddWatch,
+            Request::CreateContainer(_) => OpCode::CreateContainer,
+            Request::CreateTtl(_) => OpCode::CreateTtl,
+            Request::CreateIfNotExists(_) => OpCode::CreateIfNotExists,
+            Request::MultiRead(_) => OpCode::MultiRead,
+            Request::Sasl(_) => OpCode::Sasl,
+            Request::GetEphemerals(_) => OpCode::GetEphemerals,
+            Request::GetAllChildrenNumber(_) => OpCode::GetAllChildrenNumber,
+            Request::SetWatches2(_) => OpCode::SetWatches2,
+            Request::WhoAmI => OpCode::WhoAmI,
+            Request::FilteredList(_) => OpCode::FilteredList,
+            Request::FilteredListWithStatsAndData(_) => OpCode::FilteredListWithStatsAndData,
+            Request::CheckNotExists(_) => OpCode::CheckNotExists,
+            Request::RemoveRecursive { .. } => OpCode::RemoveRecursive,
+            Request::CheckStat(_) => OpCode::CheckStat,
+            Request::TryRemove(_) => OpCode::TryRemove,
+            Request::ListRecursive { .. } => OpCode::ListRecursive,
+        }
+    }
+}
