@@ -1,3 +1,26 @@
 //! Write-ahead log and snapshot files over a [`Disk`].
+//!
+//! Order to read in: the formats (`docs/formats/log.md`, `snapshot.md`), [`Wal`], the writer behind it, recovery.
+//! This crate knows nothing of Raft, terms or the tree: votes, heads and payloads are bytes to it. It must never
+//! touch a file but through [`Disk`] (only [`RealDisk`] may), and never report as durable what is not.
+#![forbid(unsafe_code)]
+
 mod disk;
+mod error;
+pub mod faulty;
+pub mod limits;
+mod options;
+mod real;
+mod small_file;
+mod snapshot;
+mod stats;
+mod wal;
+
 pub use disk::{Disk, DiskFile, DiskFuture, SharedDisk};
+pub use error::LogError;
+pub use options::{FatalHook, Options};
+pub use real::RealDisk;
+pub use small_file::{read_small_file, replace_file};
+pub use snapshot::{SnapshotInfo, SnapshotMeta, SnapshotReader, SnapshotStore, SnapshotWriter};
+pub use stats::{Histogram, WalStats};
+pub use wal::{Cut, Done, Recovered, Wal, open};

@@ -1,0 +1,1 @@
+//! A disk in memory that loses, tears and fails, for tests.
