@@ -12,15 +12,15 @@ import (
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 	_ "github.com/coredns/coredns/plugin/log"
-	_ "github.com/coredns/coredns/plugin/loop"
 	_ "github.com/coredns/coredns/plugin/metrics"
 	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/reload"
+	_ "github.com/coredns/coredns/plugin/template"
 )
 
 // The order of the chain a query passes through; CoreDNS ignores the order in the Corefile.
 func init() {
-	dnsserver.Directives = []string{"reload", "ready", "health", "prometheus", "errors", "log", "cache", "loop", "kubernetes"}
+	dnsserver.Directives = []string{"reload", "ready", "health", "prometheus", "errors", "log", "cache", "kubernetes", "template"}
 }
 
 func main() { coremain.Run() }

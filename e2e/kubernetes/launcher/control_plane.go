@@ -44,13 +44,16 @@ func controlPlaneDaemons(l layout, bin binaries) []daemon {
 			"--kubeconfig="+l.pki("controller-manager.kubeconfig"),
 			"--service-account-private-key-file="+l.pki("service-accounts.key"), "--root-ca-file="+l.pki("ca.crt"),
 			"--cluster-signing-cert-file="+l.pki("ca.crt"), "--cluster-signing-key-file="+l.pki("ca.key"),
+			// At the default 20 requests a second, the controllers' own service accounts alone take seconds.
+			"--kube-api-qps=300", "--kube-api-burst=600",
 			"--use-service-account-credentials", "--cluster-cidr="+podRange, "--leader-elect=false",
 			// By default a claim that waits for its pod is looked at every 15 s.
 			"--pvclaimbinder-sync-period=1s",
 			// A lost node is noticed after 12 s instead of 50 s: tests lose nodes all the time.
 			"--node-monitor-period=1s", "--node-monitor-grace-period=12s",
 		),
-		kube("kube-scheduler", "--kubeconfig="+l.pki("scheduler.kubeconfig"), "--leader-elect=false"),
+		kube("kube-scheduler", "--kubeconfig="+l.pki("scheduler.kubeconfig"), "--leader-elect=false",
+			"--kube-api-qps=300", "--kube-api-burst=600"),
 		// Turns service addresses into pod addresses for the host and the API server. It reads the facts of node1,
 		// because a kube-proxy waits half a minute for a node object of its own name.
 		kubeProxy(l, bin, controlPlane, nodeName(1), "--bind-address="+controlPlaneAddress.String()),
