@@ -1,1 +1,60 @@
-fn main() {}
+//! `cargo xtask`: the one entry for people and CI. Each command is safe to repeat, shows its steps with seconds on
+//! standard error, and keeps standard output for its result. It must never need a tool that it neither brings nor
+//! names with the way to get it.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "drives real processes, files and clocks"
+)]
+
+mod build;
+mod command;
+mod compare;
+mod local;
+mod paths;
+mod progress;
+mod zookeeper;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Builds, runs, tests and measures Castellan")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure three of our members beside a real ZooKeeper 3.9.5 ensemble in one run
+    Compare(compare::Arguments),
+    /// Run a local three-member cluster until Ctrl-C
+    Local(local::LocalArguments),
+    /// Measure rows on servers that run already
+    Load(local::LoadArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let run = || -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(run(arguments.command))
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(task: Task) -> anyhow::Result<()> {
+    match task {
+        Task::Compare(arguments) => compare::run(&arguments).await,
+        Task::Local(arguments) => local::run(&arguments).await,
+        Task::Load(arguments) => local::load(arguments).await,
+    }
+}

@@ -1,0 +1,18 @@
+//! castellan-load: load, faults and processes for tests and comparisons. A tool, not a part of the server.
+//!
+//! Reading order: [`bench`] measures any ZooKeeper-speaking server; [`process`] and [`cluster`] run local
+//! three-member clusters of our keeper or of ZooKeeper; [`failover`] kills leaders with a stopwatch.
+//! Errors are `anyhow`: whoever calls shows them to a person.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "runs outside the simulator: real processes, files and clocks"
+)]
+
+pub mod bench;
+pub mod cluster;
+pub mod failover;
+pub mod four_letter;
+pub mod fsync_floor;
+pub mod process;
+pub mod random;

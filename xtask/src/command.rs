@@ -1,0 +1,98 @@
+//! Runs other programs, with errors that say what to do.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths;
+
+/// A command in the repository's root, without standard input.
+pub fn command(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(paths::root()).stdin(Stdio::null());
+    command
+}
+
+/// The cargo that runs us. Its variables for us would make the inner cargo rebuild things.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let program = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = command(&program, arguments);
+    for (name, _) in std::env::vars() {
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_BIN_") || name == "CARGO_MANIFEST_DIR" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs with our own output; an error when it fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let text = shown(command);
+    let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
+    check(status, &text)
+}
+
+/// Standard output goes to our standard error, so that a command's result stays alone on standard output.
+pub fn run_quiet(command: &mut Command) -> Result<()> {
+    let text = shown(command);
+    command.stdout(std::io::stderr());
+    let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
+    check(status, &text)
+}
+
+/// Runs with all output in `log`; when it fails, the end of that file is part of the error.
+#[allow(dead_code)]
+pub fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+    let text = shown(command);
+    let file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
+    command.stdout(file.try_clone()?).stderr(file);
+    let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
+    if !status.success() {
+        let all = std::fs::read(log).unwrap_or_default();
+        let all = String::from_utf8_lossy(&all);
+        let lines: Vec<&str> = all.lines().collect();
+        let tail = lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n");
+        bail!("`{text}` failed ({status}); the end of {}:\n{tail}", log.display());
+    }
+    Ok(())
+}
+
+const LOG_TAIL_LINES: usize = 40;
+
+fn check(status: ExitStatus, text: &str) -> Result<()> {
+    match status.success() {
+        true => Ok(()),
+        false => bail!("`{text}` failed ({status})"),
+    }
+}
+
+/// True when `program` can be started from PATH.
+pub fn exists(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&paths).any(|folder| folder.join(program).is_file())
+}
+
+/// Sees to it that `program` is there, from Debian's package when it is missing and we may install it.
+pub fn need(program: &str, package: &str) -> Result<()> {
+    if exists(program) {
+        return Ok(());
+    }
+    let install = format!("install it, on Debian with `apt-get install {package}`");
+    if !exists("apt-get") {
+        bail!("`{program}` is missing: {install}");
+    }
+    crate::progress::step(format_args!("installing the Debian package {package}"));
+    let apt = |arguments: &[&str]| {
+        run_quiet(command("apt-get", arguments).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])
+        .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", package]))
+        .with_context(|| format!("`{program}` is missing: {install}"))
+}
