@@ -209,6 +209,18 @@ func (t cgroupTree) thaw() {
 	}
 }
 
+// forgetPods removes the cgroups of a node's dead pods, as a reboot would. A new kubelet would wait three seconds for
+// each of them.
+func (t cgroupTree) forgetPods(node string) {
+	for _, root := range t.roots() {
+		for _, dir := range slices.Backward(foldersBelow(filepath.Join(root, node))) {
+			if dir != filepath.Join(root, node) {
+				_ = syscall.Rmdir(dir)
+			}
+		}
+	}
+}
+
 // remove deletes the subtree, children first; a cgroup whose last process is just dying needs another try.
 func (t cgroupTree) remove(limit time.Duration) {
 	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
@@ -226,12 +238,18 @@ func (t cgroupTree) remove(limit time.Duration) {
 func (t cgroupTree) folders() []string {
 	var dirs []string
 	for _, root := range t.roots() {
-		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				dirs = append(dirs, path)
-			}
-			return nil
-		})
+		dirs = append(dirs, foldersBelow(root)...)
 	}
+	return dirs
+}
+
+func foldersBelow(cgroup string) []string {
+	var dirs []string
+	_ = filepath.WalkDir(cgroup, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
 	return dirs
 }

@@ -15,7 +15,7 @@ const (
 
 	// A daemon that ends is started again after a pause, as a service manager would do. Short, because at start-up
 	// several of them cannot run before others answer.
-	restartPause = 500 * time.Millisecond
+	restartPause = 250 * time.Millisecond
 	holdPoll     = 100 * time.Millisecond
 )
 

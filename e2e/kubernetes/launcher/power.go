@@ -80,6 +80,11 @@ func (a *app) powerOn(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	tree, err := detectCgroups()
+	if err != nil {
+		return err
+	}
+	tree.forgetPods(args[0])
 	node, err := startNode(ctx, a.at, head.pid, number, there.Nodes)
 	if err != nil {
 		return err
