@@ -261,6 +261,8 @@ pub struct ConsensusOptions {
     /// Entries kept in the log before the newest snapshot, so that a member that was away for a moment needs no
     /// snapshot.
     pub log_entries_kept: u64,
+    /// Sizes of the log's files, and what happens when it can no longer know what is on the disk.
+    pub log: keeper_log::Options,
 }
 
 impl ConsensusOptions {
@@ -283,6 +285,7 @@ impl ConsensusOptions {
             election_ms: (900, 1200),
             snapshot_log_bytes: 64 << 20,
             log_entries_kept: 10_000,
+            log: keeper_log::Options::default(),
         }
     }
 }
