@@ -1,0 +1,357 @@
+//! Writes: one command at a time, checked in ZooKeeper's order, so that a request with several faults gets the
+//! error a ZooKeeper would give. Every command but Sync and AttachSession consumes a zxid, failed ones too.
+
+use std::borrow::Cow;
+
+use keeper_types::{
+    AclId, CheckRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventKind, OpCode, Perms,
+    Request, Response, SessionId, SetAclRequest, SetDataRequest, Stat, Zxid,
+};
+
+use crate::acl::resolve;
+use crate::acl_table::{AclRef, OPEN};
+use crate::command::{Applied, Command, CommandOp, Outcome, Sink};
+use crate::multi::Journal;
+use crate::node::{Node, NodeId, ROOT};
+use crate::session::{Session, id_of};
+use crate::tree::Tree;
+use crate::{digest, path};
+
+/// Who writes: what every check needs of a command.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub session: SessionId,
+    pub identities: &'a [AclId],
+}
+
+/// A change that was made, for telling the sink once the whole command has succeeded.
+pub(crate) enum Change<'a> {
+    Created { path: Cow<'a, str> },
+    Deleted { path: &'a str },
+    DataSet { path: &'a str },
+}
+
+impl Change<'_> {
+    pub fn tell(&self, sink: &mut dyn Sink, zxid: Zxid) {
+        match self {
+            Change::Created { path } => {
+                sink.event(EventKind::Created, path, zxid);
+                tell_parent(path, sink, zxid);
+            }
+            Change::Deleted { path } => {
+                sink.event(EventKind::Deleted, path, zxid);
+                tell_parent(path, sink, zxid);
+            }
+            Change::DataSet { path } => sink.event(EventKind::DataChanged, path, zxid),
+        }
+    }
+}
+
+fn tell_parent(path: &str, sink: &mut dyn Sink, zxid: Zxid) {
+    if let Some(parent) = keeper_types::parent(path) {
+        sink.event(EventKind::ChildrenChanged, parent, zxid);
+    }
+}
+
+impl Tree {
+    /// Applies one command. On an error nothing has changed but the zxid, and the sink was told nothing.
+    pub fn apply(&mut self, command: &Command<'_>, sink: &mut dyn Sink) -> Applied {
+        let result = match &command.op {
+            CommandOp::Sync => self.check_session(command).map(|()| Outcome::None),
+            CommandOp::AttachSession { password, timeout_ms } => {
+                self.attach_session(command.session, *password, *timeout_ms, sink)
+            }
+            CommandOp::CreateSession { timeout_ms, password } => {
+                self.zxid.0 += 1;
+                Ok(self.create_session(*timeout_ms, *password))
+            }
+            CommandOp::CloseSession | CommandOp::ExpireSession => {
+                self.zxid.0 += 1;
+                self.check_session(command).map(|()| self.end_session(command.session, sink))
+            }
+            CommandOp::Request(request) => {
+                self.zxid.0 += 1;
+                self.check_session(command).and_then(|()| self.write(command, request, sink))
+            }
+        };
+        Applied { zxid: self.zxid, result }
+    }
+
+    fn check_session(&self, command: &Command<'_>) -> Result<(), ErrorCode> {
+        match self.sessions.get(&command.session) {
+            None => Err(ErrorCode::SessionExpired),
+            Some(session) if session.generation != command.generation => Err(ErrorCode::SessionMoved),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        command: &Command<'_>,
+        request: &Request<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, ErrorCode> {
+        let writer = Writer { session: command.session, identities: command.identities };
+        let mut journal = Journal::off();
+        let (change, response) = match request {
+            Request::Create(op, request) => {
+                let (id, path) = self.create(writer, request, &mut journal)?;
+                let response = command.want_reply.then(|| self.created(*op, id, &path));
+                (Some(Change::Created { path }), response)
+            }
+            Request::Delete(request) => {
+                self.delete(writer, request, &mut journal)?;
+                (Some(Change::Deleted { path: request.path }), Some(Response::Empty))
+            }
+            Request::SetData(request) => {
+                let stat = self.set_data(writer, request, &mut journal)?;
+                (Some(Change::DataSet { path: request.path }), Some(Response::SetData { stat }))
+            }
+            Request::SetAcl(request) => {
+                (None, Some(Response::SetAcl { stat: self.set_acl(writer, request)? }))
+            }
+            Request::Check(request) => {
+                self.check(writer, request)?;
+                (None, Some(Response::Empty))
+            }
+            Request::Multi(ops) => return self.multi(writer, ops, command.want_reply, sink),
+            _ => return Err(ErrorCode::Unimplemented),
+        };
+        if let Some(change) = change {
+            change.tell(sink, self.zxid);
+        }
+        Ok(match response {
+            Some(response) if command.want_reply => Outcome::Response(response),
+            _ => Outcome::None,
+        })
+    }
+
+    fn created(&self, op: OpCode, id: NodeId, path: &str) -> Response {
+        match op {
+            OpCode::Create2 => Response::Create2 { path: path.into(), stat: self.store.node(id).stat() },
+            _ => Response::Create { path: path.into() },
+        }
+    }
+
+    pub(crate) fn create<'a>(
+        &mut self,
+        writer: Writer<'_>,
+        request: &CreateRequest<'a>,
+        journal: &mut Journal,
+    ) -> Result<(NodeId, Cow<'a, str>), ErrorCode> {
+        let mode = CreateMode::from_i32(request.flags).ok_or(ErrorCode::BadArguments)?;
+        if matches!(mode, CreateMode::PersistentTtl | CreateMode::PersistentSequentialTtl) {
+            return Err(ErrorCode::Unimplemented);
+        }
+        let parent_path = path::parent_of_new(request.path)?;
+        let resolved =
+            if is_open(&request.acl) { None } else { Some(resolve(&request.acl, writer.identities)?) };
+        let parent = if parent_path.is_empty() { ROOT } else { self.find(parent_path)? };
+        let parent_node = self.store.node(parent);
+        self.allow(parent_node.acl, Perms::CREATE, writer)?;
+        let path = if mode.is_sequential() {
+            Cow::Owned(format!("{}{:010}", request.path, parent_node.creates))
+        } else {
+            Cow::Borrowed(request.path)
+        };
+        path::check(&path)?;
+        if self.store.find(&path).is_some() {
+            return Err(ErrorCode::NodeExists);
+        }
+        if parent_node.ephemeral_owner != 0 {
+            return Err(ErrorCode::NoChildrenForEphemerals);
+        }
+        if !self.store.has_room() {
+            return Err(ErrorCode::OutOfMemory);
+        }
+        let acl = self.intern(resolved);
+        let owner = if mode.is_ephemeral() { writer.session } else { SessionId(0) };
+        let id = self.place_new(parent, &path, request.data, acl, owner, journal);
+        Ok((id, path))
+    }
+
+    fn place_new(
+        &mut self,
+        parent: NodeId,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: AclRef,
+        owner: SessionId,
+        journal: &mut Journal,
+    ) -> NodeId {
+        let mut node = Node::new(keeper_types::base_name(path), data);
+        node.acl = acl;
+        node.parent = parent;
+        (node.czxid, node.mzxid, node.pzxid) = (self.zxid.0, self.zxid.0, self.zxid.0);
+        (node.ctime, node.mtime) = (self.time_ms, self.time_ms);
+        node.ephemeral_owner = owner.0;
+        let (id, before) = self.store.insert(node, path);
+        if owner.0 != 0 {
+            self.ephemerals.insert((owner, id));
+        }
+        journal.created(id, before);
+        id
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        writer: Writer<'_>,
+        request: &DeleteRequest<'_>,
+        journal: &mut Journal,
+    ) -> Result<(), ErrorCode> {
+        let parent_path = path::parent_of_deleted(request.path)?;
+        let parent = if parent_path.is_empty() { ROOT } else { self.find(parent_path)? };
+        self.allow(self.store.node(parent).acl, Perms::DELETE, writer)?;
+        let id = self.find(request.path)?;
+        let node = self.store.node(id);
+        next_version(node.version, request.version)?;
+        if !node.children().is_empty() {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.remove_node(id, request.path, journal);
+        Ok(())
+    }
+
+    fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) {
+        let (node, before) = self.store.remove(id, path, self.zxid.0);
+        if node.ephemeral_owner != 0 {
+            self.ephemerals.remove(&(SessionId(node.ephemeral_owner), id));
+        }
+        if let Some(node) = journal.removed(id, node, before) {
+            self.store.acls.release(node.acl);
+        }
+    }
+
+    pub(crate) fn set_data(
+        &mut self,
+        writer: Writer<'_>,
+        request: &SetDataRequest<'_>,
+        journal: &mut Journal,
+    ) -> Result<Stat, ErrorCode> {
+        path::check(request.path)?;
+        let id = self.find(request.path)?;
+        let node = self.store.node(id);
+        self.allow(node.acl, Perms::WRITE, writer)?;
+        let version = next_version(node.version, request.version)?;
+        let (version_before, mzxid_before, mtime_before) = (node.version, node.mzxid, node.mtime);
+        let old = self.store.set_data(id, request.data, version, self.zxid.0, self.time_ms);
+        journal.data_set(id, old, version_before, mzxid_before, mtime_before);
+        Ok(self.store.node(id).stat())
+    }
+
+    fn set_acl(&mut self, writer: Writer<'_>, request: &SetAclRequest<'_>) -> Result<Stat, ErrorCode> {
+        path::check(request.path)?;
+        let resolved = resolve(&request.acl, writer.identities)?;
+        let id = self.find(request.path)?;
+        let node = self.store.node(id);
+        self.allow(node.acl, Perms::ADMIN, writer)?;
+        let aversion = next_version(node.aversion, request.version)?;
+        let acl = self.intern(Some(resolved));
+        self.store.set_acl(id, acl, aversion);
+        Ok(self.store.node(id).stat())
+    }
+
+    pub(crate) fn check(&self, writer: Writer<'_>, request: &CheckRequest<'_>) -> Result<(), ErrorCode> {
+        path::check(request.path)?;
+        let node = self.store.node(self.find(request.path)?);
+        self.allow(node.acl, Perms::READ, writer)?;
+        next_version(node.version, request.version).map(drop)
+    }
+
+    fn create_session(&mut self, timeout_ms: i32, password: [u8; 16]) -> Outcome {
+        self.sessions_created += 1;
+        let id = id_of(self.sessions_created);
+        let session = Session { timeout_ms, generation: keeper_types::Generation(1), password };
+        let generation = session.generation;
+        self.sessions_digest = self.sessions_digest.wrapping_add(digest::session(id.0, &session));
+        self.sessions.insert(id, session);
+        Outcome::Session { id, generation, timeout_ms }
+    }
+
+    fn attach_session(
+        &mut self,
+        id: SessionId,
+        password: [u8; 16],
+        timeout_ms: i32,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, ErrorCode> {
+        let session = self.sessions.get_mut(&id).filter(|session| session.password == password);
+        let session = session.ok_or(ErrorCode::SessionExpired)?;
+        let before = digest::session(id.0, session);
+        session.generation.0 = session.generation.0.wrapping_add(1);
+        session.timeout_ms = timeout_ms;
+        let generation = session.generation;
+        self.sessions_digest =
+            self.sessions_digest.wrapping_sub(before).wrapping_add(digest::session(id.0, session));
+        sink.session_moved(id, generation);
+        Ok(Outcome::Session { id, generation, timeout_ms })
+    }
+
+    /// Removes the session and its ephemeral nodes under the command's one zxid, the nodes in order of path.
+    fn end_session(&mut self, id: SessionId, sink: &mut dyn Sink) -> Outcome {
+        if let Some(session) = self.sessions.remove(&id) {
+            self.sessions_digest = self.sessions_digest.wrapping_sub(digest::session(id.0, &session));
+        }
+        let owned = self.ephemerals.range((id, NodeId(0))..=(id, NodeId(u32::MAX)));
+        let mut nodes: Vec<(String, NodeId)> =
+            owned.map(|(_, node)| (self.store.path_of(*node), *node)).collect();
+        nodes.sort_unstable();
+        for (path, node) in &nodes {
+            self.remove_node(*node, path, &mut Journal::off());
+        }
+        for (path, _) in &nodes {
+            Change::Deleted { path }.tell(sink, self.zxid);
+        }
+        sink.session_ended(id);
+        Outcome::None
+    }
+
+    fn find(&self, path: &str) -> Result<NodeId, ErrorCode> {
+        self.store.find(path).ok_or(ErrorCode::NoNode)
+    }
+
+    fn allow(&self, acl: AclRef, wanted: Perms, writer: Writer<'_>) -> Result<(), ErrorCode> {
+        if self.store.acls.allows(acl, wanted, writer.identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+    }
+
+    /// One use of an ACL; `None` stands for the open one.
+    fn intern(&mut self, resolved: Option<Vec<keeper_types::Acl>>) -> AclRef {
+        match resolved {
+            Some(list) => self.store.acls.intern(list),
+            None => {
+                self.store.acls.retain(OPEN);
+                OPEN
+            }
+        }
+    }
+}
+
+/// The usual ACL, recognised without hashing it.
+fn is_open(acl: &[keeper_types::Acl]) -> bool {
+    matches!(acl, [one] if one.perms == Perms::ALL && one.id.scheme == "world" && one.id.id == "anyone")
+}
+
+/// The version after a change, or `BadVersion`. Wraps, but leaves -1 out: a client could not ask for it,
+/// since as an expected version it means "any".
+fn next_version(current: i32, expected: i32) -> Result<i32, ErrorCode> {
+    if expected != -1 && expected != current {
+        return Err(ErrorCode::BadVersion);
+    }
+    Ok(match current.wrapping_add(1) {
+        -1 => 0,
+        next => next,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_wraps_without_ever_becoming_minus_one() {
+        assert_eq!(next_version(0, -1), Ok(1));
+        assert_eq!(next_version(i32::MAX, i32::MAX), Ok(i32::MIN));
+        assert_eq!(next_version(-2, -2), Ok(0));
+        assert_eq!(next_version(3, 2), Err(ErrorCode::BadVersion));
+    }
+}
