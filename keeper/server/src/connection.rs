@@ -1,0 +1,377 @@
+//! Stages Received and Replied: one client's socket. Generic over the stream, so that a simulation runs it too.
+//!
+//! One task a connection: it reads frames, hands them to the session, and writes what the outbox holds. It never
+//! waits for one request before it reads the next, within the limits.
+
+use crate::batch::Kind;
+use crate::dispatch::Dispatch;
+use crate::four_letter::Words;
+use crate::limits::{
+    CONNECTION_REQUEST_BYTES_MAX, CONNECTION_REQUESTS_MAX, FRAME_STALL_MAX, HANDSHAKE_TIME_MAX,
+    OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
+};
+use crate::outbox::{CloseReason, Outbox};
+use crate::session::{AuthOptions, Refused, Session, open};
+use crate::shared::Shared;
+use bytes::{Buf, BytesMut};
+use keeper_rt::Instant;
+use keeper_tree::Outcome;
+use keeper_types::{ConnectRequest, ConnectResponse, ErrorCode, SessionId};
+use keeper_wire::{First, FrameDecoder};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// What every connection of a member is given.
+#[derive(Clone)]
+pub struct ConnectionOptions {
+    pub frame_bytes_max: usize,
+    /// Session timeouts are clamped into this range, milliseconds.
+    pub timeout_ms: (i32, i32),
+    pub auth: AuthOptions,
+    pub words: Arc<Words>,
+}
+
+/// Numbers of one connection, for `cons` and `stat`.
+#[derive(Default)]
+pub struct Info {
+    pub remote: String,
+    pub received: AtomicU64,
+    pub sent: AtomicU64,
+    pub session: AtomicI64,
+    pub timeout_ms: AtomicI32,
+    pub last_op: AtomicI32,
+    pub opened: Option<Instant>,
+}
+
+pub struct Connection<S> {
+    stream: S,
+    input: BytesMut,
+    output: BytesMut,
+    shared: Arc<Shared>,
+    dispatch: Dispatch,
+    options: ConnectionOptions,
+    decoder: FrameDecoder,
+    outbox: Arc<Outbox>,
+    info: Arc<Info>,
+    /// When the socket last took bytes, or had nothing to take.
+    written_at: Instant,
+    /// When the unfinished frame in `input` began.
+    frame_began: Option<Instant>,
+    ended: bool,
+}
+
+/// Why a connection's task ended, for the log.
+enum End {
+    /// Nothing to say: the client left.
+    Left,
+    Closed(CloseReason),
+    Refused(Refused),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    pub fn new(
+        stream: S,
+        remote: String,
+        outbox: Arc<Outbox>,
+        shared: Arc<Shared>,
+        dispatch: Dispatch,
+        options: ConnectionOptions,
+    ) -> Connection<S> {
+        let now = keeper_rt::now();
+        let info = Arc::new(Info { remote, opened: Some(now), ..Info::default() });
+        Connection {
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            shared,
+            dispatch,
+            decoder: FrameDecoder::new(options.frame_bytes_max),
+            options,
+            outbox,
+            info,
+            written_at: now,
+            frame_began: None,
+            ended: false,
+        }
+    }
+
+    /// Serves the client until either side ends it.
+    pub async fn run(mut self) {
+        self.shared.connections().insert(self.outbox.id, self.info.clone());
+        let end = self.serve().await;
+        let (session, generation) = self.outbox.session();
+        // Nothing more is taken in, and what apply still delivers is dropped.
+        self.outbox.close(CloseReason::ClosedByClient);
+        self.shared.watches.remove_connection(self.outbox.id);
+        self.shared.sessions.detach(session, self.outbox.id);
+        self.shared.connections().remove(&self.outbox.id);
+        let (remote, connection) = (&self.info.remote, self.outbox.id);
+        match end {
+            End::Left => tracing::debug!(%remote, connection, %session, %generation, "client left"),
+            End::Closed(reason) => tracing::debug!(%remote, connection, %session, ?reason, "connection closed"),
+            End::Refused(Refused(reason)) => {
+                self.shared.metrics.malformed_total.inc();
+                tracing::warn!(%remote, connection, %session, reason, "connection closed: cannot go on reading");
+            }
+        }
+    }
+
+    async fn serve(&mut self) -> End {
+        let handshake = keeper_rt::timeout(HANDSHAKE_TIME_MAX, self.first_frame()).await;
+        let request = match handshake {
+            Ok(Ok(Some(First::Handshake(frame)))) => match keeper_wire::decode_connect(&frame) {
+                Ok(request) => request,
+                Err(error) => return End::Refused(Refused(format!("connect request: {error}"))),
+            },
+            Ok(Ok(Some(First::FourLetterWord(word)))) => {
+                self.output.extend_from_slice(self.options.words.answer(word, &self.shared).as_bytes());
+                self.flush().await;
+                return End::Left;
+            }
+            Ok(Ok(None)) => return End::Left,
+            Ok(Err(refused)) => return End::Refused(refused),
+            Err(_) => return End::Refused(Refused("no connect request in time".into())),
+        };
+        let Some(mut session) = self.connect(&request).await else {
+            self.flush().await;
+            return End::Left;
+        };
+        self.info.session.store(session.id().0, Ordering::Relaxed);
+        loop {
+            // Frames may be left from before the limits closed the way.
+            if let Err(refused) = self.handle_frames(&mut session) {
+                self.take_output();
+                self.flush().await;
+                return End::Refused(refused);
+            }
+            if let Some(reason) = self.take_output() {
+                self.flush().await;
+                return End::Closed(reason);
+            }
+            let may_read = self.may_read();
+            if may_read {
+                self.shared.ingress.wait_for_room().await;
+            }
+            match self.turn(may_read).await {
+                Turn::Read => self.outbox.mark_active(),
+                Turn::Progress => {}
+                Turn::Ended => return End::Left,
+                Turn::Stalled(what) => return End::Refused(Refused(what.into())),
+            }
+        }
+    }
+
+    /// All whole frames that have arrived.
+    fn handle_frames(&mut self, session: &mut Session) -> Result<(), Refused> {
+        let received = keeper_rt::now();
+        loop {
+            if !self.may_read() {
+                return Ok(());
+            }
+            match self.decoder.next(&mut self.input) {
+                Ok(Some(frame)) => {
+                    self.info.received.fetch_add(1, Ordering::Relaxed);
+                    self.shared.metrics.packets_received.inc();
+                    let op = session.handle(frame, received)?;
+                    self.info.last_op.store(op.as_i32(), Ordering::Relaxed);
+                    self.frame_began = None;
+                }
+                Ok(None) => {
+                    if !self.input.is_empty() {
+                        self.frame_began.get_or_insert(received);
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(Refused(format!("frame: {error}"))),
+            }
+        }
+    }
+
+    /// Requests are taken while the client keeps up with its replies and has few enough unanswered.
+    fn may_read(&self) -> bool {
+        let state = self.outbox.lock();
+        state.closing.is_none()
+            && state.queue.len() < CONNECTION_REQUESTS_MAX
+            && state.queued_bytes < CONNECTION_REQUEST_BYTES_MAX
+            && state.out.len() + self.output.len() < OUTBOX_BYTES_PAUSE
+            && !self.shared.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Moves ready bytes from the outbox to the socket's buffer. The reason, when the connection is to end.
+    fn take_output(&mut self) -> Option<CloseReason> {
+        let mut state = self.outbox.lock();
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut state.out);
+            self.written_at = keeper_rt::now();
+        } else {
+            let more = state.out.split();
+            self.output.extend_from_slice(&more);
+        }
+        state.closing
+    }
+
+    async fn first_frame(&mut self) -> Result<Option<First>, Refused> {
+        loop {
+            match self.decoder.first(&mut self.input) {
+                Ok(Some(first)) => return Ok(Some(first)),
+                Ok(None) => {}
+                Err(error) => return Err(Refused(format!("frame: {error}"))),
+            }
+            match self.turn(true).await {
+                Turn::Ended => return Ok(None),
+                Turn::Stalled(what) => return Err(Refused(what.into())),
+                Turn::Read | Turn::Progress => {}
+            }
+        }
+    }
+
+    /// The handshake: a new session, an old one, or the zero session that tells the client its own is gone.
+    async fn connect(&mut self, request: &ConnectRequest) -> Option<Session> {
+        if request.last_zxid_seen > self.shared.read_tree().zxid().0 {
+            // The client has seen a later state than this member: it must not go back in time. As ZooKeeper,
+            // close without a reply, so that it tries the next member.
+            tracing::info!(remote = %self.info.remote, seen = request.last_zxid_seen, "client is ahead of this member");
+            return None;
+        }
+        let timeout_ms = request.timeout_ms.clamp(self.options.timeout_ms.0, self.options.timeout_ms.1);
+        let asked = SessionId(request.session_id);
+        let (kind, password) = if asked.0 == 0 {
+            (Kind::CreateSession, keeper_rt::random_bytes::<16>())
+        } else {
+            (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
+        };
+        let wait = HANDSHAKE_TIME_MAX;
+        let applied =
+            keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password)).await.ok().flatten()?;
+        match applied.result {
+            Ok(outcome) => {
+                let opened_timeout_ms = match outcome {
+                    Outcome::Session { timeout_ms, .. } => timeout_ms,
+                    Outcome::Response(_) | Outcome::None => timeout_ms,
+                };
+                let session = Session::new(
+                    self.shared.clone(),
+                    self.dispatch.clone(),
+                    self.outbox.clone(),
+                    self.options.auth.clone(),
+                    &outcome,
+                    ip_of(&self.info.remote),
+                )?;
+                self.info.timeout_ms.store(opened_timeout_ms, Ordering::Relaxed);
+                self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec());
+                Some(session)
+            }
+            Err(code) => {
+                if code != ErrorCode::SessionExpired {
+                    tracing::warn!(remote = %self.info.remote, %code, "session refused");
+                }
+                self.reply_connect(request, 0, SessionId(0), vec![0; 16]);
+                None
+            }
+        }
+    }
+
+    fn reply_connect(&mut self, request: &ConnectRequest, timeout_ms: i32, session: SessionId, password: Vec<u8>) {
+        let response = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms,
+            session_id: session.0,
+            password,
+            read_only: request.read_only.map(|_| false),
+        };
+        keeper_wire::encode_connect_response(&response, &mut self.output);
+        self.written_at = keeper_rt::now();
+    }
+
+    /// Waits until something happens: bytes came, bytes went, or the outbox calls.
+    async fn turn(&mut self, may_read: bool) -> Turn {
+        let deadline = self.deadline();
+        let mut timer = deadline.map(|(at, _)| keeper_rt::sleep_until(at));
+        let outbox = self.outbox.clone();
+        let mut woken = pin!(outbox.wake.notified());
+        std::future::poll_fn(|cx| {
+            let mut wrote = false;
+            while !self.output.is_empty() {
+                match Pin::new(&mut self.stream).poll_write(cx, &self.output) {
+                    Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Turn::Ended),
+                    Poll::Ready(Ok(len)) => {
+                        self.output.advance(len);
+                        self.written_at = keeper_rt::now();
+                        wrote = true;
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            if may_read && !self.ended {
+                match poll_fill(&mut self.stream, &mut self.input, cx) {
+                    Poll::Ready(Ok(0) | Err(_)) => {
+                        self.ended = true;
+                        return Poll::Ready(Turn::Ended);
+                    }
+                    Poll::Ready(Ok(_)) => return Poll::Ready(Turn::Read),
+                    Poll::Pending => {}
+                }
+            }
+            if woken.as_mut().poll(cx).is_ready() || wrote && !may_read {
+                return Poll::Ready(Turn::Progress);
+            }
+            if let (Some(timer), Some((_, what))) = (&mut timer, deadline)
+                && Pin::new(timer).poll(cx).is_ready()
+            {
+                return Poll::Ready(Turn::Stalled(what));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// When the other side has to have moved, and what it failed to do otherwise.
+    fn deadline(&self) -> Option<(Instant, &'static str)> {
+        if !self.output.is_empty() {
+            return Some((self.written_at + WRITE_STALL_MAX, "the client takes no bytes of its replies"));
+        }
+        self.frame_began.map(|began| (began + FRAME_STALL_MAX, "the client does not finish its frame"))
+    }
+
+    /// Writes what is left, within a bound.
+    async fn flush(&mut self) {
+        let limit = Duration::from_secs(1);
+        let _ = keeper_rt::timeout(limit, async {
+            while !self.output.is_empty() {
+                let wrote = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_write(cx, &self.output)).await;
+                match wrote {
+                    Ok(0) | Err(_) => return,
+                    Ok(len) => self.output.advance(len),
+                }
+            }
+            let _ = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
+        })
+        .await;
+    }
+}
+
+enum Turn {
+    Read,
+    Progress,
+    Ended,
+    Stalled(&'static str),
+}
+
+/// Reads what there is, up to a chunk.
+fn poll_fill<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    input: &mut BytesMut,
+    cx: &mut std::task::Context<'_>,
+) -> Poll<std::io::Result<usize>> {
+    input.reserve(READ_CHUNK_BYTES.saturating_sub(input.capacity() - input.len()).min(READ_CHUNK_BYTES));
+    tokio_util::io::poll_read_buf(Pin::new(stream), cx, input)
+}
+
+fn ip_of(remote: &str) -> &str {
+    remote.rsplit_once(':').map_or(remote, |(ip, _)| ip.trim_start_matches('[').trim_end_matches(']'))
+}

@@ -1,0 +1,65 @@
+//! Every bound of the server, in one place: queues, buffers, loops and waits.
+
+use std::time::Duration;
+
+/// Largest request frame by default: the same as ZooKeeper's `jute.maxbuffer`.
+pub const FRAME_BYTES_MAX_DEFAULT: usize = 0x000f_ffff;
+/// The most that a configuration may ask for.
+pub const FRAME_BYTES_MAX_LIMIT: usize = 64 * 1024 * 1024;
+
+/// Requests one connection may have unanswered; beyond it the socket is not read.
+pub const CONNECTION_REQUESTS_MAX: usize = 1_000;
+/// Bytes of requests one connection may have unanswered; one frame more may pass.
+pub const CONNECTION_REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Replies and events waiting for one client's socket; beyond it requests are not read.
+pub const OUTBOX_BYTES_PAUSE: usize = 4 * 1024 * 1024;
+/// Beyond it the client is too slow to keep: its connection is closed.
+pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A client that takes no byte of its replies for so long is gone or broken: its connection is closed.
+pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+/// A client that started a frame must finish it within this time.
+pub const FRAME_STALL_MAX: Duration = Duration::from_secs(30);
+/// Time for the first packet of a connection.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Bytes asked of the socket at once.
+pub const READ_CHUNK_BYTES: usize = 64 * 1024;
+/// Client connections of one member by default.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+/// Identities (auth packets) of one connection.
+pub const IDENTITIES_MAX: usize = 64;
+/// Watches of one connection.
+pub const WATCHES_PER_CONNECTION_MAX: usize = 1_000_000;
+
+/// Bytes of writes waiting for dispatch on this member; beyond it connections are not read.
+pub const INGRESS_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Batches of this member in flight: measured, 8 costs half a millisecond at 256 sessions, 64 none.
+pub const BATCHES_IN_FLIGHT_MAX: usize = 64;
+pub const BATCH_BYTES_IN_FLIGHT_MAX: usize = 16 * 1024 * 1024;
+/// Requests and bytes of one batch; a single larger request makes a batch of its own.
+pub const BATCH_REQUESTS_MAX: usize = 512;
+pub const BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Frames waiting on one dispatch connection.
+pub const DISPATCH_FRAMES_MAX: usize = 128;
+/// Pause after a refusal before the unapplied batches are sent again.
+pub const RESEND_PAUSE: Duration = Duration::from_millis(10);
+/// In-flight batches that make no progress for so long are sent again.
+pub const RESEND_STALL: Duration = Duration::from_secs(2);
+
+/// How often sessions are touched at the leader and looked over for expiry.
+pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
+pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
+/// Sessions named in one touch frame.
+pub const TOUCHES_PER_FRAME_MAX: usize = 8_192;
+/// A member that knows no leader for so long closes its clients, so that they find another member.
+pub const LEADERLESS_CLOSE_AFTER: Duration = Duration::from_secs(4);
+
+/// A member is caught up when it has applied all but this many of the entries it knows to be committed.
+pub const READY_LAG_ENTRIES_MAX: u64 = 1_000;
+
+/// Waits of the orderly stop.
+pub const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(3);
+pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
+
+const _: () = assert!(BATCH_BYTES_MAX < BATCH_BYTES_IN_FLIGHT_MAX);
+const _: () = assert!(OUTBOX_BYTES_PAUSE < OUTBOX_BYTES_MAX);
+const _: () = assert!(FRAME_BYTES_MAX_DEFAULT < FRAME_BYTES_MAX_LIMIT);

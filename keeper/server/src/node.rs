@@ -1,0 +1,336 @@
+//! One member, whole: wires tree, consensus, dispatcher and sessions together. Opens no socket of its own, so the
+//! same node serves TCP clients in production and pipes in a simulation.
+
+use crate::apply::Applier;
+use crate::connection::{Connection, ConnectionOptions};
+use crate::dispatch::{self, Dispatch, Submission};
+use crate::four_letter::{WORDS, Words};
+use crate::in_flight::Target;
+use crate::limits::{
+    CONNECTIONS_MAX_DEFAULT, DRAIN_TIME_MAX, EXPIRY_PERIOD, FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX,
+    LEADERLESS_CLOSE_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD,
+};
+use crate::metrics::Metrics;
+use crate::outbox::{CloseReason, Outbox};
+use crate::session::AuthOptions;
+use crate::shared::Shared;
+use crate::{batch::Kind, leader};
+use bytes::Bytes;
+use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
+use keeper_log::SharedDisk;
+use keeper_rt::{Instant, Pool};
+use keeper_types::{ClusterId, ServerId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Everything a member needs to start.
+pub struct NodeOptions {
+    /// Stable name shown to people.
+    pub name: String,
+    pub disk: SharedDisk,
+    pub network: Arc<dyn Network>,
+    /// Where consensus runs, apart from the clients'.
+    pub consensus_pool: Pool,
+    /// Shared by all members; proves peers to each other.
+    pub secret: Vec<u8>,
+    /// When set, another cluster's disk or peer is refused.
+    pub expected_cluster: Option<ClusterId>,
+    pub session_timeout_ms: (i32, i32),
+    pub frame_bytes_max: usize,
+    pub connections_max: usize,
+    pub four_letter_words: BTreeSet<String>,
+    pub auth: AuthOptions,
+    pub snapshot_log_bytes: u64,
+    pub log: keeper_log::Options,
+    /// `key=value` lines for the word `conf`.
+    pub configuration: Vec<(String, String)>,
+}
+
+impl NodeOptions {
+    /// The defaults of production.
+    pub fn new(
+        name: String,
+        disk: SharedDisk,
+        network: Arc<dyn Network>,
+        consensus_pool: Pool,
+        secret: Vec<u8>,
+    ) -> NodeOptions {
+        NodeOptions {
+            name,
+            disk,
+            network,
+            consensus_pool,
+            secret,
+            expected_cluster: None,
+            session_timeout_ms: (4_000, 40_000),
+            frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            four_letter_words: WORDS.iter().map(|word| (*word).to_owned()).collect(),
+            auth: AuthOptions::default(),
+            snapshot_log_bytes: 64 << 20,
+            log: keeper_log::Options::default(),
+            configuration: Vec::new(),
+        }
+    }
+}
+
+/// A running member; clones share it.
+#[derive(Clone)]
+pub struct Node {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    started: Instant,
+    shared: Arc<Shared>,
+    consensus: Consensus,
+    dispatch: Dispatch,
+    connection: ConnectionOptions,
+    connections_max: usize,
+    next_connection: AtomicU64,
+}
+
+/// Whether clients should be sent here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    Ready,
+    NotReady(String),
+}
+
+impl Node {
+    /// Opens the disk and joins its cluster; with an empty disk, waits to be told of one.
+    pub async fn start(options: NodeOptions) -> Result<Node, OpenError> {
+        let shared = Shared::new(Metrics::default());
+        let machine = Box::new(Applier::new(shared.clone()));
+        let mut consensus_options = ConsensusOptions::new(
+            options.disk,
+            options.network,
+            options.consensus_pool,
+            machine,
+            options.secret,
+        );
+        consensus_options.expected_cluster = options.expected_cluster;
+        consensus_options.snapshot_log_bytes = options.snapshot_log_bytes;
+        consensus_options.log = options.log;
+        let (consensus, incoming) = Consensus::open(consensus_options).await?;
+        let (dispatch, dispatcher) = dispatch::create(shared.clone(), consensus.clone());
+        keeper_rt::spawn("dispatcher", dispatcher.run());
+        keeper_rt::spawn("dispatch-accept", leader::serve(shared.clone(), consensus.clone(), incoming));
+        let words = Words::new(options.four_letter_words, consensus.clone(), options.configuration);
+        let connection = ConnectionOptions {
+            frame_bytes_max: options.frame_bytes_max,
+            timeout_ms: options.session_timeout_ms,
+            auth: options.auth,
+            words: Arc::new(words),
+        };
+        let node = Node {
+            inner: Arc::new(Inner {
+                name: options.name,
+                started: keeper_rt::now(),
+                shared,
+                consensus,
+                dispatch,
+                connection,
+                connections_max: options.connections_max,
+                next_connection: AtomicU64::new(1),
+            }),
+        };
+        keeper_rt::spawn("touch", node.clone().touch_sessions());
+        keeper_rt::spawn("expire", node.clone().expire_sessions());
+        keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());
+        Ok(node)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    pub fn uptime(&self) -> Duration {
+        self.inner.started.elapsed()
+    }
+
+    pub fn consensus(&self) -> &Consensus {
+        &self.inner.consensus
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    /// Serves one client until either side ends it; `remote` is its `ip:port`.
+    pub async fn serve_client<S>(&self, stream: S, remote: String)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let inner = &self.inner;
+        if inner.shared.stopping.load(Ordering::Relaxed)
+            || inner.shared.connections().len() >= inner.connections_max
+        {
+            inner.shared.metrics.connections_refused_total.inc();
+            tracing::warn!(remote, limit = inner.connections_max, "client refused: too many connections, or stopping");
+            return;
+        }
+        let outbox = Outbox::new(inner.next_connection.fetch_add(1, Ordering::Relaxed));
+        let connection = Connection::new(
+            stream,
+            remote,
+            outbox,
+            inner.shared.clone(),
+            inner.dispatch.clone(),
+            inner.connection.clone(),
+        );
+        connection.run().await;
+    }
+
+    pub fn readiness(&self) -> Readiness {
+        let status = self.inner.consensus.status();
+        readiness(&status, self.inner.shared.stopping.load(Ordering::Relaxed))
+    }
+
+    /// Completes when consensus has stopped for good: the process must end.
+    pub async fn failed(&self) -> String {
+        let mut status = self.inner.consensus.watch_status();
+        loop {
+            if let Some(failure) = status.borrow_and_update().failure.clone() {
+                return failure;
+            }
+            if status.changed().await.is_err() {
+                return "consensus ended".into();
+            }
+        }
+    }
+
+    /// The orderly stop: leadership handed over, writes drained, clients closed, log closed.
+    pub async fn shutdown(&self) {
+        let shared = &self.inner.shared;
+        shared.stopping.store(true, Ordering::Relaxed);
+        if let Some(heir) = heir(&self.inner.consensus.status()) {
+            let transfer = self.inner.consensus.transfer_leadership(heir, Precondition::default());
+            match keeper_rt::timeout(HAND_OVER_TIME_MAX, transfer).await {
+                Ok(Ok(_)) => tracing::info!(to = %heir, "leadership handed over"),
+                Ok(Err(error)) => tracing::warn!(to = %heir, %error, "leadership not handed over"),
+                Err(_) => tracing::warn!(to = %heir, "leadership not handed over in time"),
+            }
+        }
+        let _ = keeper_rt::timeout(DRAIN_TIME_MAX, async {
+            while !shared.in_flight.lock().batches.is_empty() {
+                keeper_rt::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        shared.sessions.close_all(CloseReason::ShuttingDown);
+        let _ = keeper_rt::timeout(Duration::from_secs(1), async {
+            while shared.sessions.len() > 0 {
+                keeper_rt::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        self.inner.consensus.shutdown().await;
+    }
+
+    /// Tells the leader which sessions have shown a sign of life.
+    async fn touch_sessions(self) {
+        let mut ticks = keeper_rt::interval(TOUCH_PERIOD);
+        loop {
+            ticks.tick().await;
+            let active = self.inner.shared.sessions.take_active();
+            if !active.is_empty() {
+                self.inner.dispatch.touch(active);
+            }
+        }
+    }
+
+    /// On the leader: proposes the end of sessions whose time is over.
+    async fn expire_sessions(self) {
+        let mut ticks = keeper_rt::interval(EXPIRY_PERIOD);
+        loop {
+            ticks.tick().await;
+            let status = self.inner.consensus.status();
+            let shared = &self.inner.shared;
+            if status.role != Role::Leader {
+                shared.expiry.forget();
+                continue;
+            }
+            let overdue = shared.expiry.overdue(status.term, &shared.read_tree());
+            for (session, generation) in overdue {
+                tracing::info!(session = format_args!("{:#x}", session.0), "session expired");
+                self.inner.dispatch.submit(Submission {
+                    kind: Kind::ExpireSession,
+                    session,
+                    generation,
+                    identities: Arc::from([]),
+                    op: None,
+                    body: Bytes::new(),
+                    target: Target::Nobody,
+                    submitted: keeper_rt::now(),
+                });
+            }
+        }
+    }
+
+    /// A member that has lost the cluster sends its clients away, as ZooKeeper does, but not for a short election.
+    async fn close_when_leaderless(self) {
+        let mut status = self.inner.consensus.watch_status();
+        let mut since: Option<Instant> = None;
+        loop {
+            let known = status.borrow_and_update().leader.is_some();
+            match (known, since) {
+                (true, _) => since = None,
+                (false, None) => since = Some(keeper_rt::now()),
+                (false, Some(at)) if at.elapsed() >= LEADERLESS_CLOSE_AFTER => {
+                    self.inner.shared.sessions.close_all(CloseReason::NoLeader);
+                }
+                (false, Some(_)) => {}
+            }
+            let changed = keeper_rt::timeout(Duration::from_millis(500), status.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                return;
+            }
+        }
+    }
+}
+
+/// The follower that is furthest along, for a hand-over.
+fn heir(status: &Status) -> Option<ServerId> {
+    if status.role != Role::Leader {
+        return None;
+    }
+    status
+        .progress
+        .iter()
+        .filter(|peer| status.membership.voter(peer.id).is_some())
+        .max_by_key(|peer| peer.matched_index)
+        .map(|peer| peer.id)
+}
+
+fn readiness(status: &Status, stopping: bool) -> Readiness {
+    let not = |why: String| Readiness::NotReady(why);
+    if stopping {
+        return not("stopping".into());
+    }
+    match status.role {
+        Role::Uninitialized => return not("member of no cluster yet".into()),
+        Role::Failed => return not(status.failure.clone().unwrap_or_default()),
+        Role::Learner => return not("a learner, not a voter".into()),
+        Role::Candidate => return not("no leader known".into()),
+        Role::Follower | Role::Leader => {}
+    }
+    let Some(me) = status.identity.map(|identity| identity.server_id) else {
+        return not("member of no cluster yet".into());
+    };
+    if status.leader.is_none() {
+        return not("no leader known".into());
+    }
+    if status.membership.voter(me).is_none() {
+        return not("not a voter of the configuration it knows".into());
+    }
+    let lag = status.committed_index.saturating_sub(status.applied_index);
+    if lag > READY_LAG_ENTRIES_MAX {
+        return not(format!("{lag} committed entries are not applied yet"));
+    }
+    Readiness::Ready
+}

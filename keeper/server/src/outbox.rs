@@ -1,0 +1,122 @@
+//! What one connection still owes its client: unanswered requests in order, and bytes ready for its socket.
+//!
+//! Two sides meet here: the connection's task and the apply task. Lock order, never otherwise: tree, outbox,
+//! watches. The apply task never holds the watches while it takes an outbox.
+
+use crate::limits::OUTBOX_BYTES_MAX;
+use bytes::{Bytes, BytesMut};
+use keeper_rt::Instant;
+use keeper_types::{AclId, Generation, OpCode, SessionId};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// Names one connection for the life of the process.
+pub type ConnectionId = u64;
+
+/// Why a connection ends; named in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    ClosedByClient,
+    SessionEnded,
+    SessionMoved,
+    SlowReader,
+    NoLeader,
+    OutcomeUnknown,
+    AuthFailed,
+    Malformed,
+    ShuttingDown,
+}
+
+/// A request that could not be answered at once.
+pub enum Pending {
+    /// A write under way; its answer comes from apply.
+    Write { xid: i32, op: OpCode, bytes: usize },
+    /// A read behind an unfinished write of its own session: runs right after that write is applied.
+    Read { xid: i32, op: OpCode, body: Bytes, identities: Arc<[AclId]> },
+    /// The answer stands, only its turn has not come (auth).
+    Ready(Bytes),
+}
+
+#[derive(Default)]
+pub struct OutboxState {
+    pub out: BytesMut,
+    /// In the order of the requests. Invariant: the front is a `Write`, else it would have been answered.
+    pub queue: VecDeque<Pending>,
+    /// Bytes of the writes in `queue`.
+    pub queued_bytes: usize,
+    /// Set once: what is in `out` is flushed, then the socket is closed.
+    pub closing: Option<CloseReason>,
+}
+
+pub struct Outbox {
+    pub id: ConnectionId,
+    state: Mutex<OutboxState>,
+    /// Wakes the connection's task: bytes to write, room to read, or the end.
+    pub wake: Notify,
+    /// The client has shown a sign of life since the last touch.
+    active: AtomicBool,
+    session: AtomicI64,
+    generation: AtomicU32,
+    pub opened: Instant,
+}
+
+impl Outbox {
+    pub fn new(id: ConnectionId) -> Arc<Outbox> {
+        Arc::new(Outbox {
+            id,
+            state: Mutex::default(),
+            wake: Notify::new(),
+            active: AtomicBool::new(true),
+            session: AtomicI64::new(0),
+            generation: AtomicU32::new(0),
+            opened: keeper_rt::now(),
+        })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, OutboxState> {
+        // A panic while holding it ends the process (release) or the test; the state itself stays usable.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Set once, when the session is known.
+    pub fn set_session(&self, session: SessionId, generation: Generation) {
+        self.session.store(session.0, Ordering::Relaxed);
+        self.generation.store(generation.0, Ordering::Relaxed);
+    }
+
+    pub fn session(&self) -> (SessionId, Generation) {
+        (SessionId(self.session.load(Ordering::Relaxed)), Generation(self.generation.load(Ordering::Relaxed)))
+    }
+
+    pub fn mark_active(&self) {
+        self.active.store(true, Ordering::Relaxed);
+    }
+
+    pub fn take_active(&self) -> bool {
+        self.active.swap(false, Ordering::Relaxed)
+    }
+
+    /// Ends the connection after what is ready has been written. The first reason stays.
+    pub fn close(&self, reason: CloseReason) {
+        let mut state = self.lock();
+        state.closing.get_or_insert(reason);
+        drop(state);
+        self.wake.notify_one();
+    }
+}
+
+impl OutboxState {
+    /// Bytes may be appended: the connection is open and its client keeps up. A client that does not is closed.
+    pub fn accepts_bytes(&mut self) -> bool {
+        if self.closing.is_some() {
+            return false;
+        }
+        if self.out.len() > OUTBOX_BYTES_MAX {
+            self.closing = Some(CloseReason::SlowReader);
+            return false;
+        }
+        true
+    }
+}

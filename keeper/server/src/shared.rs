@@ -1,0 +1,163 @@
+//! What the tasks of one member share. Belongs to a node object: two nodes of one process share nothing.
+
+use crate::expiry::Expiry;
+use crate::in_flight::InFlight;
+use crate::limits::INGRESS_BYTES_MAX;
+use crate::metrics::Metrics;
+use crate::outbox::{CloseReason, ConnectionId, Outbox};
+use crate::watch::Watches;
+use crossbeam_utils::sync::ShardedLock;
+use keeper_tree::Tree;
+use keeper_types::{Generation, SessionId};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+pub struct Shared {
+    /// Many readers, one writer: the apply task. A reader takes one shard only.
+    tree: ShardedLock<Tree>,
+    pub watches: Watches,
+    pub sessions: LocalSessions,
+    pub in_flight: InFlight,
+    pub ingress: Ingress,
+    pub expiry: Expiry,
+    pub metrics: Metrics,
+    pub applied_index: AtomicU64,
+    /// No new connections, no new requests: the member is stopping.
+    pub stopping: AtomicBool,
+    /// The log has no room: writes are refused until it has.
+    pub disk_full: AtomicBool,
+    /// All open connections, for four-letter words and the orderly stop.
+    pub connections: Mutex<BTreeMap<ConnectionId, Arc<crate::connection::Info>>>,
+}
+
+impl Shared {
+    pub fn new(metrics: Metrics) -> Arc<Shared> {
+        Arc::new(Shared {
+            tree: ShardedLock::new(Tree::new()),
+            watches: Watches::default(),
+            sessions: LocalSessions::default(),
+            in_flight: InFlight::default(),
+            ingress: Ingress::default(),
+            expiry: Expiry::default(),
+            metrics,
+            applied_index: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+            disk_full: AtomicBool::new(false),
+            connections: Mutex::default(),
+        })
+    }
+
+    /// Never held across an await.
+    pub fn read_tree(&self) -> crossbeam_utils::sync::ShardedLockReadGuard<'_, Tree> {
+        self.tree.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the apply task alone.
+    pub fn write_tree(&self) -> crossbeam_utils::sync::ShardedLockWriteGuard<'_, Tree> {
+        self.tree.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_disk_full(&self) -> bool {
+        self.disk_full.load(Ordering::Relaxed)
+    }
+
+    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<crate::connection::Info>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sessions whose clients are connected here, and on which connection.
+#[derive(Default)]
+pub struct LocalSessions(Mutex<BTreeMap<SessionId, Arc<Outbox>>>);
+
+impl LocalSessions {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<Outbox>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session lives on this connection from now on; an older connection of it is closed.
+    pub fn attach(&self, session: SessionId, outbox: &Arc<Outbox>) {
+        if let Some(old) = self.lock().insert(session, outbox.clone())
+            && old.id != outbox.id
+        {
+            old.close(CloseReason::SessionMoved);
+        }
+    }
+
+    /// The connection is gone; a newer one of the same session stays.
+    pub fn detach(&self, session: SessionId, connection: ConnectionId) {
+        let mut sessions = self.lock();
+        if sessions.get(&session).is_some_and(|outbox| outbox.id == connection) {
+            sessions.remove(&session);
+        }
+    }
+
+    /// The session has ended: closes its connection, if it is here.
+    pub fn end(&self, session: SessionId) {
+        let outbox = self.lock().remove(&session);
+        if let Some(outbox) = outbox {
+            outbox.close(CloseReason::SessionEnded);
+        }
+    }
+
+    /// The session has attached elsewhere, or again here: a connection of an older generation is stale.
+    pub fn moved(&self, session: SessionId, generation: Generation) {
+        let mut sessions = self.lock();
+        if sessions.get(&session).is_some_and(|outbox| outbox.session().1 < generation) {
+            let outbox = sessions.remove(&session);
+            drop(sessions);
+            if let Some(outbox) = outbox {
+                outbox.close(CloseReason::SessionMoved);
+            }
+        }
+    }
+
+    /// Sessions whose clients have shown a sign of life since the last call.
+    pub fn take_active(&self) -> Vec<SessionId> {
+        self.lock().iter().filter(|(_, outbox)| outbox.take_active()).map(|(id, _)| *id).collect()
+    }
+
+    pub fn close_all(&self, reason: CloseReason) {
+        for outbox in self.lock().values() {
+            outbox.close(reason);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+}
+
+/// Bytes of writes between the connections and the dispatcher.
+#[derive(Default)]
+pub struct Ingress {
+    bytes: AtomicUsize,
+    room: Notify,
+}
+
+impl Ingress {
+    pub fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn remove(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before >= INGRESS_BYTES_MAX && before - bytes < INGRESS_BYTES_MAX {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Waits until writes may be taken in again.
+    pub async fn wait_for_room(&self) {
+        loop {
+            let room = self.room.notified();
+            if self.bytes.load(Ordering::Relaxed) < INGRESS_BYTES_MAX {
+                return;
+            }
+            room.await;
+        }
+    }
+}
+
