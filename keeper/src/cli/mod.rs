@@ -1,0 +1,104 @@
+//! The commands, their flags, and what their exit codes mean.
+
+mod data;
+mod member;
+mod output;
+mod status;
+
+use crate::config::{Config, ConfigError};
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// A coordination server that speaks ZooKeeper's protocol.
+///
+/// Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the node does not exist; 4 the server refused;
+/// 5 nobody could be reached in time, nothing was applied; 6 the outcome of a write is unknown.
+#[derive(Parser)]
+#[command(version, name = "keeper")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one member.
+    Serve(Serve),
+    /// Run three members on loopback, for development.
+    Dev(crate::dev::Dev),
+    /// Show who leads, who follows and how far.
+    Status(status::StatusCommand),
+    /// Membership: bootstrap, add, promote, remove, transfer.
+    Member(member::MemberCommand),
+    /// Print a node's data.
+    Get(data::Get),
+    /// Change a node's data.
+    Set(data::Set),
+    /// Create a node.
+    Create(data::Create),
+    /// List a node's children.
+    Ls(data::Ls),
+    /// Delete a node, with all below it if asked.
+    Rm(data::Rm),
+    /// Show a node's Stat.
+    Stat(data::StatCommand),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The TOML file (docs/configuration.md).
+    #[arg(long, env = "KEEPER_CONFIG")]
+    config: PathBuf,
+    /// Lay one value over file and environment: section.key=value. May be repeated.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    set: Vec<String>,
+    /// Check the configuration, say what it is, and start nothing.
+    #[arg(long)]
+    check: bool,
+}
+
+/// A failure and its exit code.
+pub struct Failure {
+    pub error: anyhow::Error,
+    pub code: u8,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Failure {
+        let error = error.into();
+        let code = error
+            .downcast_ref::<keeper_client::ClientError>()
+            .map_or(1, output::exit_code);
+        Failure { error, code }
+    }
+}
+
+impl Cli {
+    pub fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+            Command::Dev(dev) => Ok(dev.run()?),
+            Command::Status(command) => output::block_on(command.run()),
+            Command::Member(command) => output::block_on(command.run()),
+            Command::Get(command) => output::block_on(command.run()),
+            Command::Set(command) => output::block_on(command.run()),
+            Command::Create(command) => output::block_on(command.run()),
+            Command::Ls(command) => output::block_on(command.run()),
+            Command::Rm(command) => output::block_on(command.run()),
+            Command::Stat(command) => output::block_on(command.run()),
+        }
+    }
+}
+
+impl Serve {
+    fn run(&self) -> Result<(), Failure> {
+        let config = Config::load(&self.config, std::env::vars(), &self.set);
+        let config = config.map_err(|error: ConfigError| Failure { error: error.into(), code: 2 })?;
+        if self.check {
+            let text = toml::to_string_pretty(&config)?;
+            return Ok(output::print(&format!("# {} is good:\n{text}", self.config.display()))?);
+        }
+        crate::telemetry::install("info");
+        Ok(crate::serve::run(&config)?)
+    }
+}

@@ -1,0 +1,99 @@
+//! `keeper status`: one line a member, from its client port; no token needed.
+
+use super::Failure;
+use super::output::{Format, print, print_json};
+use clap::Args;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+#[derive(Args)]
+pub struct StatusCommand {
+    /// Members' client addresses, with commas between.
+    #[arg(long, env = "KEEPER_HOSTS", default_value = "127.0.0.1:2181", value_delimiter = ',')]
+    hosts: Vec<String>,
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+type Numbers = BTreeMap<String, String>;
+
+const COLUMNS: [(&str, &str); 7] = [
+    ("MODE", "zk_server_state"),
+    ("TERM", "zk_term"),
+    ("APPLIED", "zk_applied_log_index"),
+    ("ZXID", "zk_zxid"),
+    ("ZNODES", "zk_znode_count"),
+    ("CONNECTIONS", "zk_num_alive_connections"),
+    ("AVG MS", "zk_avg_latency"),
+];
+
+impl StatusCommand {
+    /// Fails when no member can be reached, or none leads.
+    pub async fn run(self) -> Result<(), Failure> {
+        let mut members = Vec::new();
+        for host in &self.hosts {
+            let answer = keeper_client::four_letter(host, "mntr").await.map(|text| parse(&text));
+            members.push((host.clone(), answer.map_err(|error| error.to_string())));
+        }
+        let leads = |numbers: &Numbers| {
+            matches!(numbers.get("zk_server_state").map(String::as_str), Some("leader" | "standalone"))
+        };
+        let led = members.iter().any(|(_, answer)| answer.as_ref().is_ok_and(leads));
+        if self.output == Format::Json {
+            print_json(&to_json(&members))?;
+        } else {
+            print(&table(&members))?;
+        }
+        if led {
+            return Ok(());
+        }
+        let error = anyhow::anyhow!("none of {} says that it leads", self.hosts.join(", "));
+        Err(Failure { error, code: 5 })
+    }
+}
+
+fn parse(text: &str) -> Numbers {
+    text.lines().filter_map(|line| line.split_once('\t')).map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn to_json(members: &[(String, Result<Numbers, String>)]) -> Value {
+    let rows = members.iter().map(|(host, answer)| match answer {
+        Ok(numbers) => {
+            let mut row = Map::new();
+            row.insert("host".into(), json!(host));
+            row.extend(numbers.iter().map(|(name, value)| {
+                let number = value.parse::<i64>().map(Value::from).ok();
+                (name.trim_start_matches("zk_").to_owned(), number.unwrap_or_else(|| json!(value)))
+            }));
+            Value::Object(row)
+        }
+        Err(error) => json!({ "host": host, "error": error }),
+    });
+    Value::Array(rows.collect())
+}
+
+fn table(members: &[(String, Result<Numbers, String>)]) -> String {
+    let mut rows = vec![
+        std::iter::once("HOST".to_owned()).chain(COLUMNS.iter().map(|(title, _)| (*title).to_owned())).collect(),
+    ];
+    for (host, answer) in members {
+        let cells: Vec<String> = match answer {
+            Ok(numbers) => std::iter::once(host.clone())
+                .chain(COLUMNS.iter().map(|(_, name)| numbers.get(*name).cloned().unwrap_or_else(|| "-".into())))
+                .collect(),
+            Err(error) => vec![host.clone(), format!("unreachable: {error}")],
+        };
+        rows.push(cells);
+    }
+    let widths: Vec<usize> = (0..=COLUMNS.len())
+        .map(|column| rows.iter().filter(|row| row.len() > 2).filter_map(|row| row.get(column)).map(String::len).max())
+        .map(Option::unwrap_or_default)
+        .collect();
+    rows.iter()
+        .map(|row| {
+            let line: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
+            format!("{}\n", line.join("  ").trim_end())
+        })
+        .collect()
+}

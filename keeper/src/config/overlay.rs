@@ -1,0 +1,144 @@
+//! Lays environment variables and flags over the file, and keeps every error pointing at where it came from.
+
+use super::{Config, ConfigError, ENVIRONMENT_PREFIX};
+use toml::{Table, Value};
+
+pub fn build(
+    file: &str,
+    text: &str,
+    environment: impl Iterator<Item = (String, String)>,
+    flags: &[String],
+) -> Result<Config, ConfigError> {
+    // Syntax first: this error names the line.
+    let mut table: Table =
+        text.parse().map_err(|cause| ConfigError::Syntax { file: file.into(), cause })?;
+    let mut overlays = Vec::new();
+    let mut variables: Vec<(String, String)> =
+        environment.filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX)).collect();
+    variables.sort();
+    for (name, value) in variables {
+        let key = name[ENVIRONMENT_PREFIX.len()..].to_lowercase().replace("__", ".");
+        overlays.push((format!("environment variable {name}"), key, value));
+    }
+    for flag in flags {
+        let Some((key, value)) = flag.split_once('=') else {
+            return Err(ConfigError::Value {
+                place: format!("--set {flag}"),
+                why: "is not of the form section.key=value".into(),
+            });
+        };
+        overlays.push((format!("--set {flag}"), key.to_owned(), value.to_owned()));
+    }
+    if overlays.is_empty() {
+        let config: Config =
+            toml::from_str(text).map_err(|cause| ConfigError::Syntax { file: file.into(), cause })?;
+        config.check().map_err(|error| at(file, error))?;
+        return Ok(config);
+    }
+    for (place, key, value) in &overlays {
+        set(&mut table, place, key, value)?;
+        // Each one alone, so that a wrong one is named. What the file itself lacks shows below.
+        if let Err(error) = alone(&table, key) {
+            return Err(ConfigError::Value { place: place.clone(), why: error });
+        }
+    }
+    let config: Config = Value::Table(table)
+        .try_into()
+        .map_err(|cause: toml::de::Error| ConfigError::Syntax { file: file.into(), cause })?;
+    config.check().map_err(|error| at(file, error))?;
+    Ok(config)
+}
+
+fn at(file: &str, error: ConfigError) -> ConfigError {
+    match error {
+        ConfigError::Value { place, why } => ConfigError::Value { place: format!("{file}: {place}"), why },
+        other => other,
+    }
+}
+
+/// The text becomes the TOML value it reads as, else a string.
+fn set(table: &mut Table, place: &str, key: &str, value: &str) -> Result<(), ConfigError> {
+    let Some((section, name)) = key.split_once('.') else {
+        return Err(ConfigError::Value {
+            place: place.into(),
+            why: format!("`{key}` names no section; write section.key"),
+        });
+    };
+    let value = format!("value = {value}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .unwrap_or_else(|| Value::String(value.to_owned()));
+    let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+    let Value::Table(section) = section else {
+        return Err(ConfigError::Value { place: place.into(), why: format!("`{key}`: its section is no table") });
+    };
+    section.insert(name.to_owned(), value);
+    Ok(())
+}
+
+/// Checks the key that was just set, as far as it can be checked without the rest.
+fn alone(table: &Table, key: &str) -> Result<(), String> {
+    let (section, _) = key.split_once('.').unwrap_or((key, ""));
+    let mut only = Table::new();
+    let mut server = Table::new();
+    server.insert("name".into(), Value::String("x".into()));
+    server.insert("data_dir".into(), Value::String("x".into()));
+    only.insert("server".into(), Value::Table(server));
+    match (section, table.get(section)) {
+        ("server", Some(Value::Table(given))) => {
+            if let Some(Value::Table(server)) = only.get_mut("server") {
+                server.extend(given.clone());
+            }
+        }
+        (_, Some(given)) => {
+            only.insert(section.to_owned(), given.clone());
+        }
+        (_, None) => {}
+    }
+    Value::Table(only).try_into::<Config>().map(|_| ()).map_err(|error| error.message().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "[server]\nname = \"a\"\ndata_dir = \"/d\"\n[limits]\nconnections_max = 5\n";
+
+    fn load(text: &str, environment: &[(&str, &str)], flags: &[&str]) -> Result<Config, String> {
+        let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        build("keeper.toml", text, environment, &flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let env = [("KEEPER__LIMITS__CONNECTIONS_MAX", "6"), ("KEEPER__SERVER__NAME", "b"), ("PATH", "/bin")];
+        let config = load(FILE, &env, &["limits.connections_max=7"]).unwrap();
+        assert_eq!((config.limits.connections_max, config.server.name.as_str()), (7, "b"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line_and_what_is_allowed() {
+        let error = load(&format!("{FILE}conections_max = 6\n"), &[], &[]).unwrap_err();
+        for part in ["keeper.toml", "line 6", "conections_max", "frame_bytes_max"] {
+            assert!(error.contains(part), "`{part}` is missing in: {error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_in_the_environment_names_the_variable() {
+        let error = load(FILE, &[("KEEPER__LISTEN__CLIENT", "nowhere")], &[]).unwrap_err();
+        assert!(error.contains("KEEPER__LISTEN__CLIENT"), "{error}");
+        let error = load(FILE, &[("KEEPER__LISTEN__CLEINT", "1.2.3.4:1")], &[]).unwrap_err();
+        assert!(error.contains("KEEPER__LISTEN__CLEINT") && error.contains("client"), "{error}");
+    }
+
+    #[test]
+    fn relations_between_values_are_checked() {
+        let error = load(FILE, &[], &["session.timeout_ms_min=90000"]).unwrap_err();
+        assert!(error.contains("session") && error.contains("90000"), "{error}");
+        let error = load(FILE, &[], &["four_letter_words.allow=[\"ruok\", \"wchx\"]"]).unwrap_err();
+        assert!(error.contains("`wchx` is none of"), "{error}");
+    }
+}
