@@ -2,3 +2,6 @@
 
 mod facts;
 mod harness;
+mod model;
+mod random;
+mod snapshots;
