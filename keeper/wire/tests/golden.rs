@@ -10,11 +10,16 @@ use keeper_types::{
 use keeper_wire::*;
 
 const DOCUMENTED: &str = include_str!("golden/documented.txt");
+const EXCHANGE: &str = include_str!("golden/zookeeper-3.9-exchange.txt");
 const TRANSACTIONS: &str = include_str!("golden/zookeeper-3.8-transactions.txt");
 
 fn golden(file: &str, name: &str) -> Vec<u8> {
     let line = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    let digits: Vec<u8> = line.expect(name).bytes().filter(|b| !b.is_ascii_whitespace()).collect();
+    unhex(line.expect(name))
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
@@ -180,4 +185,55 @@ fn records_written_by_a_real_zookeeper_read_as_they_should() {
     body.extend_from_slice(&1i32.to_be_bytes());
     let ephemeral = CreateRequest { path: "/ephx", flags: 1, ..create };
     check_body(&Request::Create(OpCode::Create, ephemeral), &body);
+}
+
+/// Reads a recorded request and reply, and writes both as the other side would have to.
+fn replay(name: &str, op: OpCode, request: &[u8], reply: &[u8]) {
+    let (header, body) = decode_header(&request[4..]).unwrap();
+    let decoded = decode_request(op, body).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut out = BytesMut::new();
+    encode_request(header.xid, &decoded, &mut out).unwrap();
+    assert_eq!(&out[..], request, "{name}");
+
+    let (answer, body) = decode_reply_header(&reply[4..]).unwrap();
+    let mut out = BytesMut::new();
+    match ErrorCode::from_i32(answer.error) {
+        Some(code) => encode_reply(answer.xid, answer.zxid, Err(code), &mut out),
+        None => {
+            let response = decode_response(op, body).unwrap_or_else(|error| panic!("{name}: {error}"));
+            encode_reply(answer.xid, answer.zxid, Ok(&response), &mut out);
+        }
+    }
+    assert_eq!(&out[..], reply, "{name}");
+    assert_eq!(header.xid, answer.xid, "{name}");
+}
+
+#[test]
+fn a_session_with_a_real_zookeeper_reads_and_is_written_back_byte_for_byte() {
+    let (mut replayed, mut events) = (0, 0);
+    for line in EXCHANGE.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [name, op, request, reply] = fields[..] else { panic!("{line}") };
+        let (request, reply) = (unhex(request.trim_matches('-')), unhex(reply));
+        let mut out = BytesMut::new();
+        match op {
+            "connect" => {
+                encode_connect_request(&decode_connect(&request[4..]).unwrap(), &mut out);
+                encode_connect_response(&decode_connect_response(&reply[4..]).unwrap(), &mut out);
+                assert_eq!(&out[..], [request, reply].concat(), "{name}");
+            }
+            "event" => {
+                let (header, body) = decode_reply_header(&reply[4..]).unwrap();
+                encode_watch_event(&decode_watch_event(body).unwrap(), header.zxid, &mut out);
+                assert_eq!(&out[..], reply, "{name}");
+                events += 1;
+            }
+            op => {
+                let op = OpCode::from_i32(op.parse().unwrap()).unwrap();
+                replay(name, op, &request, &reply);
+                replayed += 1;
+            }
+        }
+    }
+    assert_eq!((replayed, events), (32, 6));
 }
