@@ -5,9 +5,14 @@
 //! promised is broken. It must never read a real clock, use randomness that is not the seed's, or reach into the
 //! server's code for more than it tells every caller.
 
+pub mod bare;
 pub mod disk;
 pub mod executor;
 pub mod limits;
+pub mod misfortune;
 pub mod net;
+pub mod oracle;
+pub mod outcome;
 pub mod pipe;
 pub mod random;
+pub mod world;

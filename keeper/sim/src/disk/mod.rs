@@ -6,6 +6,7 @@
 
 mod file;
 mod folder;
+mod lying;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,8 @@ use keeper_log::{Disk, DiskFile, DiskFuture, SharedDisk};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+pub use lying::LyingDisk;
 
 struct State {
     folder: Folder,

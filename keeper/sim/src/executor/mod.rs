@@ -5,6 +5,7 @@
 
 mod clock;
 mod hook;
+mod panics;
 mod run;
 mod sleep;
 mod task;
@@ -22,6 +23,7 @@ use std::task::Waker;
 use std::time::Duration;
 use task::{ReadySet, Task, TaskId};
 
+pub use panics::position;
 pub use run::{Ended, Finished, NodePanic, Options, run};
 pub use sleep::SimSleep;
 pub(crate) use task::lock;

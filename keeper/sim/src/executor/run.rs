@@ -1,9 +1,9 @@
 //! The loop: choose a ready task, poll it, let time pass.
 
 use super::hook::Hook;
+use super::panics;
 use super::task::{BoxedTask, TaskId, lock};
 use super::{Event, NodeId, OUTSIDE, Simulator};
-use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -75,6 +75,7 @@ where
     F: Future<Output = T> + Send + 'static,
 {
     let simulator = Simulator::new(seed);
+    let quiet = panics::keep_quiet(&simulator);
     let installed = keeper_rt::install(Rc::new(Hook(simulator.clone())));
     let output = Arc::new(Mutex::new(None));
     let main = scenario(simulator.clone());
@@ -87,6 +88,7 @@ where
     let trace = simulator.trace_hash();
     simulator.tear_down();
     drop(installed);
+    drop(quiet);
     let output = lock(&output).take();
     Finished {
         output,
@@ -168,7 +170,7 @@ impl Simulator {
             Ok(Poll::Pending) => self.put_back(id, future),
             Ok(Poll::Ready(())) => self.remove(id, future),
             Err(panic) => {
-                let message = panic_text(&*panic);
+                let message = panics::describe(&*panic);
                 lock(&self.0.state).panics.push(NodePanic { node, task: name, message });
                 self.remove(id, future);
             }
@@ -224,11 +226,4 @@ impl Simulator {
 /// A destructor that panics after a panic must not end the simulation itself.
 fn drop_quietly<T>(value: T) {
     let _ = std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        return (*text).to_string();
-    }
-    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without a message".to_string())
 }

@@ -1,0 +1,118 @@
+//! The process of a bare cluster: consensus, the small machine, and a door for proposals.
+
+use super::Fault;
+use super::machine::{Machine, State};
+use crate::disk::LyingDisk;
+use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
+use crate::misfortune::restart_soon;
+use crate::world::{Crash, Process, Program, Starting, World};
+use bytes::Bytes;
+use keeper_consensus::{Consensus, ConsensusOptions};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{mpsc, oneshot};
+
+/// Proposals between a client and a process; then the client waits.
+const PROPOSALS_MAX: usize = 64;
+const SNAPSHOT_LOG_BYTES: u64 = 48 * 1024;
+const LOG_ENTRIES_KEPT: u64 = 30;
+
+/// A payload and where its outcome goes: true if it is committed and applied at the proposer.
+pub(super) struct Proposal {
+    pub(super) payload: Bytes,
+    pub(super) answer: oneshot::Sender<bool>,
+}
+
+struct Door {
+    proposals: mpsc::Sender<Proposal>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Clone, Default)]
+pub struct BareProgram {
+    fault: Option<Fault>,
+    doors: Arc<Mutex<BTreeMap<NodeId, Door>>>,
+}
+
+impl BareProgram {
+    pub fn new(fault: Option<Fault>) -> BareProgram {
+        BareProgram { fault, doors: Arc::default() }
+    }
+
+    pub(super) fn proposals_of(&self, node: NodeId) -> Option<mpsc::Sender<Proposal>> {
+        lock(&self.doors).get(&node).map(|door| door.proposals.clone())
+    }
+
+    pub(super) fn state_of(&self, node: NodeId) -> Option<State> {
+        let state = lock(&self.doors).get(&node).map(|door| door.state.clone())?;
+        let state = lock(&state).clone();
+        Some(state)
+    }
+}
+
+/// The log's options of every simulated process: small files, and a lost disk ends the process.
+pub(crate) fn log_options(node: NodeId, world: &World) -> keeper_log::Options {
+    let mut options = keeper_log::Options::small();
+    let world = world.clone();
+    options.on_fatal = Arc::new(move |why| {
+        tracing::warn!(node, why, "the log ends the process");
+        let world = world.clone();
+        world.simulator().clone().spawn_on(OUTSIDE, "log-fatal", async move {
+            world.crash(node, Crash::Process);
+            restart_soon(&world, node, 1_000);
+        });
+    });
+    options
+}
+
+impl Program for BareProgram {
+    fn start(&self, process: Process) -> Starting {
+        let program = self.clone();
+        Box::pin(async move {
+            let Process { node, disk, network, world } = process;
+            let (machine, state) = Machine::new(node, &world, program.fault);
+            let disk = match program.fault {
+                Some(Fault::SyncLies) => LyingDisk::over(disk, world.simulator()),
+                _ => disk,
+            };
+            let pool = keeper_rt::Pool::current();
+            let secret = b"a secret of the simulation".to_vec();
+            let mut options = ConsensusOptions::new(disk, network, pool, Box::new(machine), secret);
+            options.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
+            options.log_entries_kept = LOG_ENTRIES_KEPT;
+            options.log = log_options(node, &world);
+            let (consensus, dispatch) = Consensus::open(options).await.map_err(|error| error.to_string())?;
+            let (proposals, receiver) = mpsc::channel(PROPOSALS_MAX);
+            keeper_rt::spawn("proposer", propose_all(world.simulator().clone(), consensus.clone(), receiver));
+            keeper_rt::spawn("dispatch-keeper", async move {
+                let mut dispatch = dispatch;
+                while dispatch.recv().await.is_some() {}
+            });
+            lock(&program.doors).insert(node, Door { proposals, state });
+            Ok(consensus)
+        })
+    }
+
+    fn ended(&self, node: NodeId) {
+        let door = lock(&self.doors).remove(&node);
+        drop(door);
+    }
+}
+
+/// Proposes in the order of arrival; the outcomes come in any.
+async fn propose_all(simulator: Simulator, consensus: Consensus, mut proposals: mpsc::Receiver<Proposal>) {
+    while let Some(Proposal { payload, answer }) = proposals.recv().await {
+        match consensus.propose(payload).await {
+            Ok(proposed) => {
+                keeper_rt::spawn("outcome", async move {
+                    let committed = proposed.await.is_ok();
+                    let _ = answer.send(committed);
+                });
+            }
+            Err(_) => {
+                simulator.sleep_ms(simulator.below(5)).await;
+                let _ = answer.send(false);
+            }
+        }
+    }
+}

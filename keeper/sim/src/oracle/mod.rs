@@ -1,0 +1,145 @@
+//! Watches the whole cluster from outside. What is broken is kept in words, with its simulated time.
+//!
+//! It knows every life of every node, so it can compare what no node can: what all of them applied at an index, and
+//! what clients were told. It must never change what it watches.
+
+mod log;
+
+#[cfg(test)]
+mod tests;
+
+use crate::executor::{NodeId, Simulator, lock};
+use crate::limits::FINDINGS_MAX;
+use keeper_consensus::{Role, Status};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+pub use log::{Applied, Operation};
+
+#[derive(Default)]
+struct State {
+    findings: Vec<String>,
+    /// Who led each term.
+    leaders: BTreeMap<u64, NodeId>,
+    log: log::LogOracle,
+    acknowledged: u64,
+    last_acknowledged_ns: u64,
+    restored: u64,
+}
+
+/// Figures of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub acknowledged: u64,
+    pub applied: u64,
+    pub terms: u64,
+    pub snapshots_restored: u64,
+}
+
+#[derive(Clone)]
+pub struct Oracle {
+    simulator: Simulator,
+    state: Arc<Mutex<State>>,
+}
+
+impl Oracle {
+    pub fn new(simulator: &Simulator) -> Oracle {
+        Oracle { simulator: simulator.clone(), state: Arc::default() }
+    }
+
+    /// Records a broken promise.
+    pub fn found(&self, what: String) {
+        self.record(&mut lock(&self.state), what);
+    }
+
+    fn record(&self, state: &mut State, what: String) {
+        if state.findings.len() < FINDINGS_MAX {
+            let seconds = self.simulator.now_ns() as f64 / 1e9;
+            state.findings.push(format!("{seconds:.6} s: {what}"));
+        }
+    }
+
+    fn check(&self, work: impl FnOnce(&mut State) -> Result<(), String>) {
+        let mut state = lock(&self.state);
+        if let Err(what) = work(&mut state) {
+            self.record(&mut state, what);
+        }
+    }
+
+    pub fn findings(&self) -> Vec<String> {
+        lock(&self.state).findings.clone()
+    }
+
+    pub fn is_content(&self) -> bool {
+        lock(&self.state).findings.is_empty()
+    }
+
+    pub fn seen(&self) -> Seen {
+        let state = lock(&self.state);
+        Seen {
+            acknowledged: state.acknowledged,
+            applied: state.log.count(),
+            terms: state.leaders.len() as u64,
+            snapshots_restored: state.restored,
+        }
+    }
+
+    /// A node's status changed.
+    pub fn status(&self, node: NodeId, status: &Status) {
+        self.check(|state| {
+            if let Some(failure) = &status.failure {
+                return Err(format!("consensus of node {node} has stopped: {failure}"));
+            }
+            if status.role != Role::Leader {
+                return Ok(());
+            }
+            let first = *state.leaders.entry(status.term).or_insert(node);
+            if first != node {
+                return Err(format!("two leaders in term {}: nodes {first} and {node}", status.term));
+            }
+            Ok(())
+        });
+    }
+
+    /// A new process of `node` begins, with an empty state.
+    pub fn process_started(&self, node: NodeId) {
+        lock(&self.state).log.process_started(node);
+    }
+
+    /// `node` applied an entry.
+    pub fn applied(&self, node: NodeId, applied: Applied) {
+        self.check(|state| state.log.applied(node, applied));
+    }
+
+    /// `node` replaced its state by a snapshot that holds everything up to `index`.
+    pub fn restored(&self, node: NodeId, index: u64, digest: u64) {
+        self.check(|state| {
+            state.restored += 1;
+            state.log.restored(node, index, digest)
+        });
+    }
+
+    /// A client was told that its operation is done.
+    pub fn acknowledged(&self, operation: Operation) {
+        let now = self.simulator.now_ns();
+        self.check(|state| {
+            state.acknowledged += 1;
+            state.last_acknowledged_ns = now;
+            state.log.acknowledged(operation)
+        });
+    }
+
+    pub fn last_acknowledged_ns(&self) -> u64 {
+        lock(&self.state).last_acknowledged_ns
+    }
+
+    /// The last index any node applied.
+    pub fn last_index(&self) -> u64 {
+        lock(&self.state).log.last_index()
+    }
+
+    /// At the end, after healing: `next` (origin → epoch and next seq) is what the node's state holds.
+    pub fn holds_all_acknowledged(&self, node: NodeId, next: &BTreeMap<u64, (u64, u64)>, digest: u64) {
+        self.check(|state| state.log.holds_all_acknowledged(node, next, digest));
+    }
+}

@@ -1,0 +1,231 @@
+//! The machines: their disks, the network between them, and the processes that live and die on them.
+
+use crate::disk::SimDisk;
+use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
+use crate::net::{Delays, SimNet};
+use crate::oracle::Oracle;
+use keeper_consensus::{Consensus, Network, Role};
+use keeper_log::SharedDisk;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What a new process is given.
+pub struct Process {
+    pub node: NodeId,
+    pub disk: SharedDisk,
+    pub network: Arc<dyn Network>,
+    pub world: World,
+}
+
+/// Why a process did not start.
+pub type StartFailure = String;
+
+pub type Starting = Pin<Box<dyn Future<Output = Result<Consensus, StartFailure>> + Send>>;
+
+/// What runs on the machines.
+pub trait Program: Send + Sync + 'static {
+    /// Starts a process, within its node; what it spawns goes on living.
+    fn start(&self, process: Process) -> Starting;
+    /// The process of `node` is gone: whatever leads to it must be forgotten.
+    fn ended(&self, node: NodeId);
+}
+
+/// How a process ends that is not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// kill -9: what it had written is in the page cache.
+    Process,
+    /// The machine lost its power; nobody learns of it for a while.
+    Power { silent_for: Duration },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub starts: u64,
+    pub crashes: u64,
+    pub power_losses: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Living processes, and what they showed once they had started.
+    processes: BTreeMap<NodeId, Option<Consensus>>,
+    counts: Counts,
+}
+
+struct Inner {
+    simulator: Simulator,
+    net: SimNet,
+    oracle: Oracle,
+    disks: BTreeMap<NodeId, SimDisk>,
+    program: Box<dyn Program>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone)]
+pub struct World(Arc<Inner>);
+
+/// Where peers dial a node.
+pub fn peer_address(node: NodeId) -> String {
+    format!("keeper-{node}:9234")
+}
+
+impl World {
+    /// Machines 1 to `servers`, all off.
+    pub fn new(simulator: &Simulator, oracle: &Oracle, servers: u32, program: Box<dyn Program>) -> World {
+        let net = SimNet::new(simulator, Delays::default());
+        let disks = (1..=servers).map(|node| (node, SimDisk::new(simulator, node))).collect();
+        for node in 1..=servers {
+            net.name(&peer_address(node), node);
+        }
+        let (simulator, oracle) = (simulator.clone(), oracle.clone());
+        World(Arc::new(Inner { simulator, net, oracle, disks, program, state: Mutex::default() }))
+    }
+
+    pub fn simulator(&self) -> &Simulator {
+        &self.0.simulator
+    }
+
+    pub fn net(&self) -> &SimNet {
+        &self.0.net
+    }
+
+    pub fn oracle(&self) -> &Oracle {
+        &self.0.oracle
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+        1..=self.0.disks.len() as NodeId
+    }
+
+    pub fn disk(&self, node: NodeId) -> &SimDisk {
+        &self.0.disks[&node]
+    }
+
+    pub fn counts(&self) -> Counts {
+        lock(&self.0.state).counts
+    }
+
+    pub fn is_up(&self, node: NodeId) -> bool {
+        lock(&self.0.state).processes.contains_key(&node)
+    }
+
+    /// The consensus of a process that has started.
+    pub fn consensus(&self, node: NodeId) -> Option<Consensus> {
+        lock(&self.0.state).processes.get(&node)?.clone()
+    }
+
+    /// The node that leads the highest term, as the nodes see it.
+    pub fn leader(&self) -> Option<NodeId> {
+        self.nodes()
+            .filter_map(|node| Some((node, self.consensus(node)?.status())))
+            .filter(|(_, status)| status.role == Role::Leader)
+            .max_by_key(|(_, status)| status.term)
+            .map(|(node, _)| node)
+    }
+
+    pub async fn wait_for_leader(&self) -> NodeId {
+        loop {
+            if let Some(leader) = self.leader() {
+                return leader;
+            }
+            self.0.simulator.sleep_ms(10).await;
+        }
+    }
+
+    /// Starts a process on `node`, if none runs there.
+    pub fn start(&self, node: NodeId) {
+        {
+            let mut state = lock(&self.0.state);
+            if state.processes.contains_key(&node) {
+                return;
+            }
+            state.processes.insert(node, None);
+            state.counts.starts += 1;
+        }
+        let world = self.clone();
+        self.0.simulator.restart_clock(node);
+        self.0.net.machine_is_back(node);
+        self.0.oracle.process_started(node);
+        let process = Process {
+            node,
+            disk: self.disk(node).interface(),
+            network: self.0.net.interface(node),
+            world: self.clone(),
+        };
+        self.0.simulator.spawn_on(node, "process", async move {
+            match world.0.program.start(process).await {
+                Ok(consensus) => world.started(node, consensus),
+                Err(failure) => world.0.oracle.found(format!("node {node} does not start: {failure}")),
+            }
+        });
+    }
+
+    fn started(&self, node: NodeId, consensus: Consensus) {
+        let (oracle, mut statuses) = (self.0.oracle.clone(), consensus.watch_status());
+        self.0.simulator.spawn_on(OUTSIDE, "status", async move {
+            loop {
+                let status = statuses.borrow_and_update().clone();
+                oracle.status(node, &status);
+                if statuses.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        lock(&self.0.state).processes.insert(node, Some(consensus));
+    }
+
+    /// Ends the process of `node` at once, if one runs there.
+    pub fn crash(&self, node: NodeId, crash: Crash) {
+        if !self.is_up(node) {
+            return;
+        }
+        match crash {
+            Crash::Process => {
+                self.0.net.process_died(node);
+                self.disk(node).process_died();
+            }
+            Crash::Power { silent_for } => {
+                self.0.net.machine_died(node, silent_for);
+                self.disk(node).lose_power();
+            }
+        }
+        self.0.simulator.crash(node);
+        self.0.program.ended(node);
+        let gone = {
+            let mut state = lock(&self.0.state);
+            state.counts.crashes += 1;
+            state.counts.power_losses += u64::from(crash != Crash::Process);
+            state.processes.remove(&node)
+        };
+        drop(gone);
+    }
+
+    /// From now on one in ten crash points in the server's code costs its node the power for up to 100 ms.
+    pub fn cut_power_at_points(&self) {
+        let world = self.clone();
+        self.0.simulator.cut_power_at_points(10, move |node, _| {
+            world.crash(node, Crash::Power { silent_for: Duration::ZERO });
+            let world = world.clone();
+            let ms = world.0.simulator.below(100);
+            world.0.simulator.clone().spawn_on(OUTSIDE, "restart", async move {
+                world.0.simulator.sleep_ms(ms).await;
+                world.start(node);
+            });
+        });
+    }
+
+    /// Ends all partitions and slowness, and starts what is down.
+    pub fn heal(&self) {
+        self.0.simulator.spare_points();
+        self.0.net.heal();
+        for node in self.nodes() {
+            self.disk(node).set_slowness(1);
+            self.disk(node).set_size_bytes(u64::MAX);
+            self.start(node);
+        }
+    }
+}
