@@ -32,13 +32,6 @@ fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Runs with our own output; an error when it fails.
-pub fn run(command: &mut Command) -> Result<()> {
-    let text = shown(command);
-    let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
-    check(status, &text)
-}
-
 /// Standard output goes to our standard error, so that a command's result stays alone on standard output.
 pub fn run_quiet(command: &mut Command) -> Result<()> {
     let text = shown(command);
@@ -84,15 +77,19 @@ pub fn need(program: &str, package: &str) -> Result<()> {
     if exists(program) {
         return Ok(());
     }
-    let install = format!("install it, on Debian with `apt-get install {package}`");
+    let install = format!("`{program}` is missing: install it, on Debian with `apt-get install {package}`");
     if !exists("apt-get") {
-        bail!("`{program}` is missing: {install}");
+        bail!(install);
     }
     crate::progress::step(format_args!("installing the Debian package {package}"));
+    apt_install(package).context(install)
+}
+
+/// Installs one of Debian's packages.
+pub fn apt_install(package: &str) -> Result<()> {
     let apt = |arguments: &[&str]| {
         run_quiet(command("apt-get", arguments).env("DEBIAN_FRONTEND", "noninteractive"))
     };
-    apt(&["update", "-qq"])
-        .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", package]))
-        .with_context(|| format!("`{program}` is missing: {install}"))
+    apt(&["update", "-qq"])?;
+    apt(&["install", "-y", "-qq", "--no-install-recommends", package])
 }

@@ -29,7 +29,7 @@ pub struct LocalArguments {
 #[derive(Args)]
 pub struct LoadArguments {
     /// Client addresses, such as 127.0.0.1:2181,127.0.0.1:2182
-    #[arg(value_delimiter = ',', required = true)]
+    #[arg(long, value_delimiter = ',', required = true)]
     hosts: Vec<SocketAddr>,
     /// Rows such as create-64x16; all of them when none is named
     rows: Vec<Row>,

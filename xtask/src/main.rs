@@ -10,6 +10,7 @@
 mod build;
 mod command;
 mod compare;
+mod kazoo;
 mod local;
 mod paths;
 mod progress;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Task {
     /// Measure three of our members beside a real ZooKeeper 3.9.5 ensemble in one run
     Compare(compare::Arguments),
+    /// Run the Python client kazoo's own tests against members
+    Kazoo(kazoo::Arguments),
     /// Run a local three-member cluster until Ctrl-C
     Local(local::LocalArguments),
     /// Measure rows on servers that run already
@@ -54,7 +57,18 @@ fn main() -> ExitCode {
 async fn run(task: Task) -> anyhow::Result<()> {
     match task {
         Task::Compare(arguments) => compare::run(&arguments).await,
+        Task::Kazoo(arguments) => kazoo::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,
         Task::Load(arguments) => local::load(arguments).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Arguments as clap::CommandFactory>::command().debug_assert();
     }
 }
