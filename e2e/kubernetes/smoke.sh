@@ -1,5 +1,5 @@
 #!/bin/bash
-# Proves the cluster from nothing to nothing: volumes, names, services, exec, faults, teardown. Replaces a running one.
+# Proves the cluster from nothing to nothing: volumes, names, services, policies, exec, faults, teardown. Replaces a running one.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../.." && pwd)
@@ -52,10 +52,26 @@ for _ in 1 2 3 4 5; do curl -sS -m 3 "http://$service/" | grep -q '^data of web-
 step "the host reaches pods and services"
 [ "$(k exec -n smoke web-0 -- /smoke get http://web-client/ | cut -c1-12)" = "data of web-" ] || die "the service does not answer a pod"
 k logs -n smoke web-0 >/dev/null
-k port-forward -n smoke pod/web-0 18080:8080 >/dev/null & forward=$!
+k port-forward -n smoke pod/web-0 18080:8080 >/dev/null 2>&1 & forward=$!
 until_true 10 "port-forward" curl -fsS -m 1 http://127.0.0.1:18080/
 kill $forward
 step "service from a pod, exec, logs, port-forward"
+
+# visit NAME LABELS PHASE: a pod of its own asks web-0 and ends in that phase
+visit() {
+  k run "$1" -n default --labels "$2" --image castellan.local/smoke:1 --image-pull-policy=Never --restart=Never --command -- /smoke get http://web-0.web.smoke:8080/ >/dev/null
+  until_true 20 "pod $1 ends as $3" sh -c "'$kube' kubectl get pod $1 -n default -o jsonpath='{.status.phase}' | grep -qx $3"
+  k delete pod "$1" -n default --now >/dev/null
+}
+k apply -f "$here/smoke/policy.yaml" >/dev/null
+sleep 1
+visit friend friend=yes Succeeded
+visit stranger friend=no Failed
+ready web-0 || die "the policy keeps the kubelet's probes out"
+k delete -f "$here/smoke/policy.yaml" >/dev/null
+sleep 1
+visit stranger friend=no Succeeded
+step "a network policy keeps strangers out and lets friends in"
 
 uid=$(k get pod web-0 -n smoke -o jsonpath='{.metadata.uid}')
 k delete pod web-0 -n smoke >/dev/null
@@ -71,6 +87,7 @@ step "a killed process is restarted (pod-pids)"
 
 "$kube" daemon kill node2 kubelet
 "$kube" daemon kill node2 containerd
+sleep 1
 node=$(k get pod web-2 -n smoke -o jsonpath='{.spec.nodeName}')
 "$kube" power-off "$node"
 until_true 30 "$node not Ready" node_ready "$node" Unknown

@@ -40,6 +40,7 @@ var goModules = []goModule{
 		"helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": "1", "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": "35",
 	}},
 	{"provisioner", "provisioner", ".", nil},
+	{"netpolicy", "netpolicy", ".", nil},
 	{"coredns", "coredns", ".", nil},
 	{"pause", "pause", ".", nil},
 }
@@ -53,6 +54,7 @@ type binaries struct {
 	Kube        string `json:"kube"`
 	Helm        string `json:"helm"`
 	Provisioner string `json:"provisioner"`
+	NetPolicy   string `json:"netpolicy"`
 	CoreDNS     string `json:"coredns"`
 	Pause       string `json:"pause"`
 }
@@ -130,7 +132,7 @@ func buildAll(ctx context.Context, repo string, say progress) (binaries, error) 
 		}
 		paths[module.program] = path
 	}
-	bin := binaries{paths["kube"], paths["helm"], paths["provisioner"], paths["coredns"], paths["pause"]}
+	bin := binaries{paths["kube"], paths["helm"], paths["provisioner"], paths["netpolicy"], paths["coredns"], paths["pause"]}
 	return bin, linkKubectl(bin)
 }
 

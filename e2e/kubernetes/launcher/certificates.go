@@ -161,6 +161,7 @@ func writeCertificates(l layout, nodes int) error {
 		config(l.pki("controller-manager.kubeconfig"), "system:kube-controller-manager", ""),
 		config(l.pki("scheduler.kubeconfig"), "system:kube-scheduler", ""),
 		config(l.pki("proxy.kubeconfig"), "system:kube-proxy", ""),
+		config(l.pki("netpolicy.kubeconfig"), "castellan:network-policies", "system:masters"),
 		config(l.pki("provisioner.kubeconfig"), "castellan:volume-provisioner", "system:masters"),
 	}
 	for number := 1; number <= nodes; number++ {

@@ -117,6 +117,10 @@ func detachLoopDevices(dir string) {
 // the next start, as they explain what happened.
 func removeState(l layout) {
 	if exists(l.description()) {
+		nodes, _ := filepath.Glob(l.machine("node*"))
+		for _, node := range nodes {
+			_ = os.Rename(filepath.Join(node, "root/var/log/pods"), filepath.Join(l.logs(), filepath.Base(node)+"-pods"))
+		}
 		_ = os.RemoveAll(l.logs() + ".old")
 		_ = os.Rename(l.logs(), l.logs()+".old")
 	}

@@ -46,10 +46,10 @@ func runInit(name string, l layout) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return fmt.Errorf("switch on packet forwarding: %w", err)
 	}
-	if name == controlPlane {
-		// The switch must not run the frames it passes through its own packet filter. Absent without br_netfilter.
-		_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte("0"), 0)
-	}
+	// Pods of one node meet on a bridge, and a service between them needs the packet filter there. The switch must not
+	// filter the frames it passes on. Absent without br_netfilter.
+	filterBridge := word(name == controlPlane, "0", "1")
+	_ = os.WriteFile("/proc/sys/net/bridge/bridge-nf-call-iptables", []byte(filterBridge), 0)
 	if _, err := ready.WriteString("ready\n"); err != nil {
 		return fmt.Errorf("tell `up` that the machine stands: %w", err)
 	}

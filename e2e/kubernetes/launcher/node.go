@@ -28,6 +28,9 @@ func nodeDaemons(l layout, bin binaries, number int) []daemon {
 			"--hostname-override=" + name, "--node-ip=" + nodeAddress(number).String(),
 		}},
 		kubeProxy(l, bin, name, name),
+		{Name: "netpolicy", Log: l.log(name, "netpolicy"), Args: []string{
+			bin.NetPolicy, "--kubeconfig=" + l.pki("netpolicy.kubeconfig"), "--node=" + name,
+		}},
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -114,6 +116,7 @@ func (a *app) build(ctx context.Context, nodes int, bin binaries) error {
 	if err := tree.create(machineNames(nodes)); err != nil {
 		return err
 	}
+	prepareKernel(ctx)
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -156,6 +159,19 @@ func (a *app) build(ctx context.Context, nodes int, bin binaries) error {
 	}
 	a.say("machines and network")
 	return a.settle(ctx, booted, bin)
+}
+
+// prepareKernel does what a machine may need and may also refuse: load modules that nothing loads on demand, and raise a
+// limit that is for all processes of root together and too small for several kubelets beside other work.
+func prepareKernel(ctx context.Context) {
+	if !exists("/proc/sys/net/bridge") {
+		_, _ = runCommand(ctx, nil, "modprobe", "--all", "--quiet", "br_netfilter", "overlay")
+	}
+	const watchers, wanted = "/proc/sys/fs/inotify/max_user_instances", 1024
+	text, _ := os.ReadFile(watchers)
+	if limit, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && limit < wanted {
+		_ = os.WriteFile(watchers, []byte(strconv.Itoa(wanted)), 0)
+	}
 }
 
 // startNode switches a node on.
