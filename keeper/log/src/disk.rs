@@ -30,7 +30,7 @@ pub trait Disk: Send + Sync + 'static {
     fn location(&self) -> String;
 }
 
-/// One open file.
+/// One open file. It goes on naming that file after a rename or removal.
 pub trait DiskFile: Send + Sync {
     fn len(&self) -> DiskFuture<'_, u64>;
     /// Reads exactly `len` bytes, or fails with `UnexpectedEof`.

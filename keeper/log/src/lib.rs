@@ -7,14 +7,35 @@
 
 mod disk;
 mod error;
-pub mod faulty;
 pub mod limits;
 mod options;
-mod real;
+mod stats;
+
+mod format;
+mod view;
+
+mod wal;
+
+mod index;
+mod writer;
+
+mod reader;
+mod segments;
+
+mod recovery;
+mod replay;
+
+mod stop;
+mod timer;
+
 mod small_file;
 mod snapshot;
-mod stats;
-mod wal;
+
+pub mod faulty;
+mod real;
+
+#[cfg(test)]
+mod tests;
 
 pub use disk::{Disk, DiskFile, DiskFuture, SharedDisk};
 pub use error::LogError;

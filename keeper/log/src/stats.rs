@@ -30,7 +30,7 @@ pub struct WalStats {
     pub queued_bytes: u64,
     /// No further segment can be prepared and the current one is nearly used up: refuse new writes.
     pub full: bool,
-    /// The last reason for which a segment could not be prepared or written: such as a full disk.
+    /// Segments with entries, votes or purges, the current one and a prepared one included.
     pub segments: u64,
     pub segment_bytes: u64,
     pub spare_segments: u64,
@@ -58,7 +58,12 @@ pub(crate) struct Counters {
     pub segment_waits: AtomicU64,
     pub queued_bytes: AtomicU64,
     pub spare_segments: AtomicU64,
-    pub full: AtomicBool,
+    /// The last attempt to prepare a segment found no space.
+    pub prepare_fails: AtomicBool,
+    /// The last attempt to write a batch found no space.
+    pub write_fails: AtomicBool,
+    /// The current segment has less than the reserve left.
+    pub is_short: AtomicBool,
     sync_counts: [AtomicU64; SYNC_US_BUCKETS.len() + 1],
     sync_sum_us: AtomicU64,
 }
@@ -66,6 +71,11 @@ pub(crate) struct Counters {
 impl Counters {
     pub fn add(counter: &AtomicU64, value: u64) {
         counter.fetch_add(value, Ordering::Relaxed);
+    }
+
+    pub fn is_full(&self) -> bool {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_set(&self.write_fails) || is_set(&self.prepare_fails) && is_set(&self.is_short)
     }
 
     pub fn record_sync(&self, took: Duration) {

@@ -1,0 +1,8 @@
+//! Tests of the whole log on a faulty disk, in one thread and from seeds.
+
+mod crash_cases;
+mod executor;
+mod full_disk;
+mod harness;
+mod model;
+mod threads;
