@@ -151,6 +151,8 @@ pub struct Status {
     /// On the leader only: all other members, sorted by id.
     pub progress: Vec<PeerProgress>,
     pub refusals: PeerRefusals,
+    /// The log's disk is full: writes are to be refused until it is not.
+    pub log_full: bool,
     /// Why Raft has stopped; set exactly when the role is `Failed`.
     pub failure: Option<String>,
 }
@@ -258,9 +260,6 @@ pub struct ConsensusOptions {
     pub election_ms: (u64, u64),
     /// Log bytes since the last snapshot after which a new one is made.
     pub snapshot_log_bytes: u64,
-    /// Entries kept in the log before the newest snapshot, so that a member that was away for a moment needs no
-    /// snapshot.
-    pub log_entries_kept: u64,
     /// Sizes of the log's files, and what happens when it can no longer know what is on the disk.
     pub log: keeper_log::Options,
 }
@@ -284,7 +283,6 @@ impl ConsensusOptions {
             heartbeat_ms: 300,
             election_ms: (900, 1200),
             snapshot_log_bytes: 64 << 20,
-            log_entries_kept: 10_000,
             log: keeper_log::Options::default(),
         }
     }

@@ -4,40 +4,65 @@ use crate::api::{
     AdminError, ConsensusOptions, DispatchConn, Identity, Member, Membership, NotLeader, OpenError,
     Precondition, Status,
 };
+use crate::limits::PAYLOAD_BYTES_MAX;
+use crate::membership::{self, Change};
 use crate::net::{Conn, DialError};
+use crate::node::Node;
+use crate::peer::handshake::Class;
+use crate::start;
+use crate::types::{Payload, TC};
 use bytes::Bytes;
 use keeper_types::{ClusterId, ServerId};
+use openraft::ServerState;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::ClientWriteError;
+use openraft::impls::ProgressResponder;
+use openraft::raft::ClientWriteResult;
+use openraft::type_config::alias::OneshotReceiverOf;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 
 /// A handle to this member; clones share it.
 #[derive(Clone)]
 pub struct Consensus {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    status: watch::Sender<Status>,
+    node: Arc<Node>,
 }
 
 /// Waits until the proposal is committed and applied here; yields its index. An error leaves the outcome unknown.
 /// Dropping it does not withdraw the proposal.
 pub struct Proposed {
-    done: oneshot::Receiver<Result<u64, NotLeader>>,
+    done: OneshotReceiverOf<TC, ClientWriteResult<TC>>,
 }
 
 impl Future for Proposed {
     type Output = Result<u64, NotLeader>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.done).poll(cx).map(|result| result.unwrap_or(Err(NotLeader { leader: None })))
+        Pin::new(&mut self.done).poll(cx).map(|result| match result {
+            Ok(Ok(written)) => Ok(written.log_id.index),
+            Ok(Err(error)) => Err(not_leader(&error)),
+            // Raft has stopped; the status says why.
+            Err(_) => Err(NotLeader { leader: None }),
+        })
     }
 }
 
-fn stopped() -> AdminError {
-    AdminError::Stopped("not started".into())
+/// A leader that lost its quorum's trust (an expired lease) names nobody: it may be replaced at any moment.
+fn not_leader(error: &ClientWriteError<TC>) -> NotLeader {
+    let leader = match error {
+        ClientWriteError::ForwardToLeader(forward) | ClientWriteError::LogEntryDiscarded(forward) => {
+            use openraft::errors::ForwardReason;
+            match forward.reason {
+                ForwardReason::NotLeader | ForwardReason::LeadershipTransfer => forward.leader_id,
+                ForwardReason::LeaseExpired => None,
+            }
+        }
+        // Never answers to a payload.
+        ClientWriteError::ChangeMembershipError(_) | ClientWriteError::PreconditionFailed(_) => None,
+    };
+    NotLeader { leader: leader.map(ServerId) }
 }
 
 impl Consensus {
@@ -45,69 +70,132 @@ impl Consensus {
     /// [`bootstrap`](Self::bootstrap) or for an authenticated leader that names it. The receiver yields the
     /// connections that other members' dispatchers open.
     pub async fn open(
-        _options: ConsensusOptions,
+        options: ConsensusOptions,
     ) -> Result<(Consensus, mpsc::Receiver<DispatchConn>), OpenError> {
-        Err(OpenError::Raft("not started".into()))
+        let pool = options.pool.clone();
+        let opening = pool.spawn("consensus-open", start::open(options)).await;
+        let (node, dispatched) = opening.map_err(|error| OpenError::Raft(error.to_string()))??;
+        Ok((Consensus { node }, dispatched))
     }
 
     /// `None` while uninitialized.
     pub fn identity(&self) -> Option<Identity> {
-        self.shared.status.borrow().identity
+        self.node.identity()
     }
 
     /// Appends `payload` to the log if this member leads. Proposals of one task keep the order of their calls. The
     /// call itself waits only for room in the queue; the commit is awaited through [`Proposed`].
-    pub async fn propose(&self, _payload: Bytes) -> Result<Proposed, NotLeader> {
-        Err(NotLeader { leader: None })
+    ///
+    /// # Panics
+    /// If the payload is larger than [`PAYLOAD_BYTES_MAX`].
+    pub async fn propose(&self, payload: Bytes) -> Result<Proposed, NotLeader> {
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
+        let running = self.node.running().ok_or(NotLeader { leader: None })?;
+        {
+            // Spares the core what it would refuse. It decides itself about what is passed on.
+            let metrics = running.raft.server_metrics();
+            let metrics = metrics.borrow_watched();
+            if metrics.state != ServerState::Leader {
+                return Err(NotLeader { leader: metrics.current_leader.map(ServerId) });
+            }
+        }
+        let (responder, done) = ProgressResponder::complete_only();
+        let queued = running.raft.client_write_ff(Payload(payload), Some(responder)).await;
+        queued.map_err(|_| NotLeader { leader: None })?;
+        Ok(Proposed { done })
+    }
+
+    /// True when the log's disk is full: writes are to be refused until it is not. See also [`Status::log_full`].
+    pub fn log_is_full(&self) -> bool {
+        self.node.wal.is_full()
+    }
+
+    /// What the log has done: counters and the histogram of its syncs.
+    pub fn log_stats(&self) -> keeper_log::WalStats {
+        self.node.wal.stats()
     }
 
     /// Opens an authenticated connection to another member's dispatcher.
-    pub async fn dial_dispatch(&self, _to: ServerId) -> Result<Conn, DialError> {
-        Err(DialError::Unreachable("not started".into()))
+    pub async fn dial_dispatch(&self, to: ServerId) -> Result<Conn, DialError> {
+        let address =
+            self.node.status.borrow().membership.member(to).map(|member| member.peer_address.clone());
+        let address =
+            address.ok_or_else(|| DialError::Unreachable(format!("server {to} is not a member")))?;
+        self.node.dial(to, &address, Class::Dispatch).await
     }
 
     pub fn status(&self) -> Status {
-        self.shared.status.borrow().clone()
+        self.node.status.borrow().clone()
     }
 
     pub fn watch_status(&self) -> watch::Receiver<Status> {
-        self.shared.status.subscribe()
+        self.node.status.subscribe()
     }
 
     /// Founds `cluster` with this one member. OK when that has already happened.
-    pub async fn bootstrap(&self, _cluster: ClusterId, _me: Member) -> Result<Membership, AdminError> {
-        Err(stopped())
+    pub async fn bootstrap(&self, cluster: ClusterId, me: Member) -> Result<Membership, AdminError> {
+        membership::check_member(&me)?;
+        let node = self.node.clone();
+        // A task of its own: a caller that goes away must not leave it half done.
+        self.run("bootstrap", async move {
+            start::bootstrap(node.clone(), cluster, me).await?;
+            start::first_membership(&node).await;
+            let status = node.status.borrow().membership.clone();
+            Ok(status)
+        })
+        .await
     }
 
     /// Adds a member without a vote. OK when it already is a member with the same addresses.
-    pub async fn add_learner(&self, _member: Member, _pre: Precondition) -> Result<Membership, AdminError> {
-        Err(stopped())
+    pub async fn add_learner(&self, member: Member, pre: Precondition) -> Result<Membership, AdminError> {
+        self.change(Change::AddLearner(member), pre).await
     }
 
     /// Gives a learner its vote once it has caught up. OK when it is a voter.
-    pub async fn promote(&self, _id: ServerId, _pre: Precondition) -> Result<Membership, AdminError> {
-        Err(stopped())
+    pub async fn promote(&self, id: ServerId, pre: Precondition) -> Result<Membership, AdminError> {
+        self.change(Change::Promote(id), pre).await
     }
 
     /// Takes a member out. OK when it is none. The leader itself is refused: transfer first.
-    pub async fn remove(&self, _id: ServerId, _pre: Precondition) -> Result<Membership, AdminError> {
-        Err(stopped())
+    pub async fn remove(&self, id: ServerId, pre: Precondition) -> Result<Membership, AdminError> {
+        self.change(Change::Remove(id), pre).await
     }
 
     /// Hands leadership to a voter; returns when it leads. OK when it does already.
     pub async fn transfer_leadership(
         &self,
-        _id: ServerId,
-        _pre: Precondition,
+        id: ServerId,
+        pre: Precondition,
     ) -> Result<Membership, AdminError> {
-        Err(stopped())
+        self.change(Change::Transfer(id), pre).await
     }
 
-    /// The committed configuration, confirmed by a quorum.
+    /// The committed configuration, confirmed by a quorum. Answered by the leader only.
     pub async fn committed_membership(&self) -> Result<Membership, AdminError> {
-        Err(stopped())
+        let node = self.node.clone();
+        self.run("committed-membership", async move { membership::committed(&node).await }).await
+    }
+
+    async fn change(&self, change: Change, pre: Precondition) -> Result<Membership, AdminError> {
+        self.run("membership-change", membership::change(self.node.clone(), change, pre)).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<T, AdminError>> + Send + 'static,
+    ) -> Result<T, AdminError> {
+        self.node.pool.spawn(name, work).await.map_err(|error| AdminError::Stopped(error.to_string()))?
     }
 
     /// Stops Raft, the peers' connections and the log. The caller has handed leadership over before.
-    pub async fn shutdown(&self) {}
+    pub async fn shutdown(&self) {
+        self.node.stopping.send_replace(true);
+        if let Some(running) = self.node.running()
+            && let Err(error) = running.raft.shutdown().await
+        {
+            tracing::warn!(%error, "Raft did not stop cleanly");
+        }
+        self.node.wal.close().await;
+    }
 }

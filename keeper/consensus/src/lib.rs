@@ -4,10 +4,29 @@
 //! ordered [`Consensus::propose`], a [`Status`] to watch, the membership calls, and authenticated dispatch
 //! connections between members. Nothing generic and nothing of openraft leaves the crate, so that only this crate
 //! pays for compiling it. Sessions, trees and clients are unknown here; payloads are opaque bytes.
+//!
+//! To read in order: `api` (the values), `facade` (the calls), `start` (how a member comes to life), `membership`,
+//! `storage` and `machine` (what Raft stands on), `peer` (how members talk, and notice a dead leader), `net` and `tcp`.
+#![forbid(unsafe_code)]
 
 mod api;
+mod codec;
+mod config;
 mod facade;
+mod identity;
+pub mod limits;
+mod machine;
+mod membership;
 mod net;
+mod node;
+mod peer;
+mod runtime;
+mod snapshots;
+mod start;
+mod status;
+mod storage;
+mod tcp;
+mod types;
 
 pub use api::{
     AdminError, ConsensusOptions, DispatchConn, Identity, LogPosition, Member, Membership, NotLeader,
@@ -15,3 +34,4 @@ pub use api::{
 };
 pub use facade::{Consensus, Proposed};
 pub use net::{Conn, DialError, NetFuture, Network};
+pub use tcp::TcpNetwork;

@@ -11,10 +11,12 @@ use tokio::sync::mpsc;
 pub type NetFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Why a dial failed. Only `Refused` proves that no process listens there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
+    #[error("connection refused: no process listens there")]
     Refused,
     /// Timed out, no route, name not resolved: proves nothing.
+    #[error("{0}")]
     Unreachable(String),
 }
 
