@@ -12,11 +12,13 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
 
-const usage = `usage: castellan-kube [--repo DIR] [--dir DIR] COMMAND
+const usage = `usage: castellan-kube COMMAND [--repo DIR] [--dir DIR] ...
 
   up [--nodes 3]              start the cluster, or say that it is up
   down                        end it and check that nothing is left
@@ -38,6 +40,7 @@ const usage = `usage: castellan-kube [--repo DIR] [--dir DIR] COMMAND
 
 --dir is the cluster's folder (default: target/kubernetes/run in the repository)
 --repo is the repository (default: found above the current folder)
+Both stand before kubectl, helm and exec, which hand everything else on.
 `
 
 // app is what every command needs.
@@ -74,13 +77,46 @@ func main() {
 	if command := flags.Arg(0); command == "up" || command == "down" {
 		to = os.Stdout
 	}
+	args, err := takeGlobals(flags.Args(), flags)
+	if err != nil {
+		fail(err)
+	}
 	a, err := newApp(*repo, *dir, startProgress(to))
 	if err != nil {
 		fail(err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	fail(a.dispatch(ctx, flags.Arg(0), flags.Args()[1:]))
+	fail(a.dispatch(ctx, args[0], args[1:]))
+}
+
+// takeGlobals lets --dir and --repo stand after the command too, but for commands that hand all they get to another
+// program.
+func takeGlobals(args []string, globals *flag.FlagSet) ([]string, error) {
+	if slices.Contains([]string{"kubectl", "helm", "exec"}, args[0]) {
+		return args, nil
+	}
+	var rest []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--" {
+			return append(rest, args[i:]...), nil
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "-") || globals.Lookup(name) == nil {
+			rest = append(rest, args[i])
+			continue
+		}
+		if !given {
+			if i++; i == len(args) {
+				return nil, usageError("--" + name + " needs a folder")
+			}
+			value = args[i]
+		}
+		if err := globals.Set(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
 }
 
 func newApp(repo, dir string, say progress) (*app, error) {

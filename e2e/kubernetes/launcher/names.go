@@ -61,6 +61,8 @@ func nodeMAC(number int) string { return fmt.Sprintf("02:cc:00:00:00:%02x", 10+n
 
 func apiServerURL() string { return fmt.Sprintf("https://%s:%d", controlPlaneAddress, apiPort) }
 
+const controlPlaneMAC = "02:cc:00:00:00:0a"
+
 // layout is the folder of one cluster. Everything below it but the logs goes away with the cluster.
 type layout struct{ dir string }
 

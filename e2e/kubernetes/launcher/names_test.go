@@ -32,8 +32,8 @@ func TestAddressesAreDistinctAndInTheirRanges(t *testing.T) {
 		if own := netip.MustParsePrefix(nodePodRange(number)); !pods.Overlaps(own) || pods.Bits() > own.Bits() {
 			t.Errorf("pods of %s lie in %s, outside %s", nodeName(number), own, pods)
 		}
-		if _, err := net.ParseMAC(nodeMAC(number)); err != nil {
-			t.Error(err)
+		if _, err := net.ParseMAC(nodeMAC(number)); err != nil || nodeMAC(number) == controlPlaneMAC {
+			t.Errorf("%s has the MAC address %s: %v", nodeName(number), nodeMAC(number), err)
 		}
 	}
 	services := netip.MustParsePrefix(serviceRange)

@@ -20,7 +20,9 @@ import (
 func controlPlaneLinks(nodes int) []string {
 	lines := []string{
 		"link set lo up",
-		"link add " + bridge + " type bridge",
+		// With an address of its own: else it takes its lowest port's, changes it as ports come, and whoever has asked
+		// for it before talks to nobody for half a minute.
+		fmt.Sprintf("link add %s address %s type bridge", bridge, controlPlaneMAC),
 		fmt.Sprintf("address add %s/24 dev %s", controlPlaneAddress, bridge),
 		"link set " + bridge + " up",
 	}

@@ -85,6 +85,10 @@ func (a *app) powerOn(ctx context.Context, args []string) error {
 		return err
 	}
 	tree.forgetPods(args[0])
+	holds, _ := filepath.Glob(a.at.machineFile(args[0], "hold-*"))
+	for _, hold := range holds { // a boot starts every daemon
+		_ = os.Remove(hold)
+	}
 	node, err := startNode(ctx, a.at, head.pid, number, there.Nodes)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,28 @@ func TestContainerID(t *testing.T) {
 	}
 	if _, err := (pod{}).containerID(""); err == nil {
 		t.Error("a pod without containers has an id")
+	}
+}
+
+func TestGlobalFlagsMayFollowTheCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"up --nodes 2 --dir /x":   "/x: up --nodes 2",
+		"up --dir=/x --nodes 2":   "/x: up --nodes 2",
+		"kubectl get --dir /x":    ": kubectl get --dir /x",
+		"image --name n -- --dir": ": image --name n -- --dir",
+		"power-off node1":         ": power-off node1",
+	} {
+		globals := flag.NewFlagSet("", flag.ContinueOnError)
+		dir := globals.String("dir", "", "")
+		args, err := takeGlobals(strings.Fields(line), globals)
+		if got := *dir + ": " + strings.Join(args, " "); err != nil || got != want {
+			t.Errorf("%s: got %q, %v", line, got, err)
+		}
+	}
+	globals := flag.NewFlagSet("", flag.ContinueOnError)
+	globals.String("dir", "", "")
+	if _, err := takeGlobals([]string{"up", "--dir"}, globals); err == nil {
+		t.Error("--dir without a folder passes")
 	}
 }
 
