@@ -110,6 +110,7 @@ until_true 30 "the volumes are deleted" sh -c "! '$kube' kubectl get pv -o name 
 [ ! -e "$folder" ] || die "$folder is still there after its claim was deleted"
 step "volumes go with their claims"
 
-"$kube" down | grep -q 'left: processes=0 mounts=0 namespaces=0 cgroups=0 loop-devices=0 links=0' || die "down left something behind"
-! "$kube" status --json | grep -q '"up": true' || die "status still says up"
+left=$("$kube" down) || die "down failed: $left"
+grep -q 'left: processes=0 mounts=0 namespaces=0 cgroups=0 loop-devices=0 links=0' <<<"$left" || die "down left something behind: $left"
+grep -q '"up": false' <<<"$("$kube" status --json)" || die "status still says up"
 step "down, nothing left"
