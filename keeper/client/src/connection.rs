@@ -8,7 +8,7 @@ use crate::client::Reply;
 use crate::connector::Connector;
 use crate::error::ClientError;
 use crate::in_flight::InFlight;
-use crate::limits::{BATCH_LEN_MAX, READ_BYTES, WATCHES_MAX};
+use crate::limits::{BATCH_LEN_MAX, READ_BYTES, READ_BYTES_MIN, WATCHES_MAX};
 use crate::options::Resume;
 use crate::session::{Session, SessionState};
 use bytes::{Bytes, BytesMut};
@@ -153,7 +153,10 @@ impl<S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static> C
         loop {
             let batch = self.in_flight.room().min(BATCH_LEN_MAX);
             let takes_calls = batch > 0 && !self.closing && session.again.is_empty();
-            self.inbox.reserve(READ_BYTES);
+            // Answers still held elsewhere share the buffer: asking for all of it each time would copy it.
+            if self.inbox.capacity() - self.inbox.len() < READ_BYTES_MIN {
+                self.inbox.reserve(READ_BYTES);
+            }
             // Writing first empties the outbox before more goes in; it ends when IN_FLIGHT_MAX is reached.
             let woken = tokio::select! {
                 biased;

@@ -23,14 +23,15 @@ pub const WATCHES_MAX: usize = 100_000;
 /// Paths of one setWatches frame together; a server refuses frames of 1 MiB.
 pub const SET_WATCHES_BYTES_MAX: usize = 128 << 10;
 
-/// Room asked for before each read of the socket.
+/// Room for one read of the socket, and how little of it may be left before there is more.
 pub const READ_BYTES: usize = 64 << 10;
+pub const READ_BYTES_MIN: usize = 4 << 10;
 
 /// Pause before the hosts are tried for another round. It doubles from the first to the second.
 pub const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(50);
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// A connection that lived this long was a good one: the next loss starts with the shortest pause again.
+/// A connection that lived this long was a good one even if it answered nothing: the next is tried at once.
 pub const CONNECTION_SETTLED: Duration = Duration::from_secs(1);
 
 /// Answer to a four-letter word.
@@ -39,4 +40,5 @@ pub const FOUR_LETTER_BYTES_MAX: u64 = 4 << 20;
 /// Time for one admin call unless told otherwise.
 pub const ADMIN_CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
+const _: () = assert!(READ_BYTES_MIN <= READ_BYTES);
 const _: () = assert!(BATCH_LEN_MAX <= QUEUE_LEN_MAX);

@@ -147,7 +147,7 @@ pub(crate) async fn run<C: Connector>(connector: C, hosts: Vec<String>, mut sess
             () = stop.notified() => break SessionState::Closed,
             opened = Connection::open(&connector, address, &session) => opened,
         };
-        let opened_at = keeper_rt::now();
+        let (opened_at, arrivals) = (keeper_rt::now(), session.arrivals);
         let ended = match opened {
             Ok((connection, granted)) => connection.serve(&mut session, address, granted).await,
             Err(ended) => ended,
@@ -158,7 +158,8 @@ pub(crate) async fn run<C: Connector>(connector: C, hosts: Vec<String>, mut sess
             Ended::AuthFailed => break SessionState::AuthFailed,
             Ended::Closed => break SessionState::Closed,
         }
-        failures = if opened_at.elapsed() >= CONNECTION_SETTLED { 0 } else { failures + 1 };
+        let was_good = arrivals < session.arrivals || opened_at.elapsed() >= CONNECTION_SETTLED;
+        failures = if was_good { 0 } else { failures + 1 };
         tokio::select! {
             biased;
             () = stop.notified() => break SessionState::Closed,
