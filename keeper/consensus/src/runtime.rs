@@ -131,12 +131,12 @@ impl AsyncRuntime for Rt {
         self.0.block_on(future)
     }
 
-    fn spawn_blocking<F, T>(work: F) -> impl Future<Output = Result<T, io::Error>> + Send
+    async fn spawn_blocking<F, T>(work: F) -> Result<T, io::Error>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        async { keeper_rt::blocking(work).await.map_err(io::Error::other) }
+        keeper_rt::blocking(work).await.map_err(io::Error::other)
     }
 }
 

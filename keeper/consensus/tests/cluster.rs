@@ -1,0 +1,395 @@
+//! Whole members against each other: real Raft, real log code, disks and network in memory.
+// Tests stand outside the simulator's reach, and fail by panicking.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
+
+mod support;
+
+use bytes::Bytes;
+use keeper_consensus::{AdminError, Member, OpenError, Precondition, Role};
+use keeper_log::faulty::Loss;
+use keeper_types::{ClusterId, ServerId};
+use std::time::{Duration, Instant};
+use support::{CLUSTER, Cluster, Setup, eventually, member, number};
+
+fn none() -> Precondition {
+    Precondition::default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_proposals_are_applied_in_the_order_of_their_calls_everywhere() {
+    let cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.on(cluster.wait_leader().await);
+    let mut proposed = Vec::new();
+    for i in 0u64..1000 {
+        proposed.push(leader.propose(Bytes::copy_from_slice(&i.to_le_bytes())).await.unwrap());
+    }
+    let mut last = 0;
+    for done in proposed {
+        let index = done.await.unwrap();
+        assert!(index > last);
+        last = index;
+    }
+    let same = cluster.wait_same(last).await;
+    let numbers: Vec<u64> = same.iter().map(|(_, payload)| number(payload)).collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+    let membership = leader.committed_membership().await.unwrap();
+    assert_eq!(membership.voters, [member(1), member(2), member(3)]);
+    assert_eq!(
+        (membership.learners.len(), membership.joint, membership.server_id_max),
+        (0, false, ServerId(3))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_refuses_proposals_and_names_the_leader() {
+    let cluster = Cluster::of(2, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let follower = 3 - leader;
+    let refused = cluster.on(follower).propose(Bytes::from_static(b"x")).await.err().unwrap();
+    assert_eq!(refused.leader, Some(ServerId(leader)));
+    let refused = cluster.on(follower).committed_membership().await.err().unwrap();
+    assert_eq!(
+        refused,
+        AdminError::NotLeader(keeper_consensus::NotLeader { leader: Some(ServerId(leader)) })
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_leader_is_replaced_long_before_its_lease_ends() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let mut took_ms = Vec::new();
+    for round in 0u64..5 {
+        let leader = cluster.wait_leader().await;
+        cluster.write(round.to_le_bytes().to_vec()).await;
+        // The lease and the election timeout start anew with each heartbeat: at least 1.8 s without the detector.
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let before = Instant::now();
+        cluster.kill(leader, Loss::Unsynced);
+        cluster.write((100 + round).to_le_bytes().to_vec()).await;
+        took_ms.push(before.elapsed().as_millis());
+        cluster.start(leader).await;
+        let last = cluster.write((200 + round).to_le_bytes().to_vec()).await;
+        cluster.wait_same(last).await;
+    }
+    eprintln!("next acknowledged write after a leader's death, ms: {took_ms:?}");
+    took_ms.sort_unstable();
+    assert!(took_ms[2] < 500, "{took_ms:?}");
+}
+
+/// Nothing refuses connections there, so only the timers can tell: lease, then election timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_machine_is_gone_is_replaced_by_the_timers() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    cluster.network.set_silent(&member(leader).peer_address, true);
+    let before = Instant::now();
+    cluster.kill(leader, Loss::Unsynced);
+    cluster.write(Bytes::from_static(b"with two")).await;
+    let took = before.elapsed();
+    assert!(Duration::from_millis(1000) < took && took < Duration::from_millis(6000), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_cluster_comes_back_from_its_disks() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    for i in 0u64..200 {
+        cluster.write(i.to_le_bytes().to_vec()).await;
+    }
+    let boot = cluster.on(2).identity().unwrap().boot;
+    for id in 1..=3 {
+        cluster.kill(id, Loss::Unsynced);
+    }
+    for id in 1..=3 {
+        cluster.start(id).await;
+    }
+    let last = cluster.write(200u64.to_le_bytes().to_vec()).await;
+    let same = cluster.wait_same(last).await;
+    let numbers: Vec<u64> = same.iter().map(|(_, payload)| number(payload)).collect();
+    assert_eq!(numbers, (0..=200).collect::<Vec<_>>());
+    let identity = cluster.on(2).identity().unwrap();
+    assert_eq!((identity.server_id, identity.cluster_id, identity.boot), (ServerId(2), CLUSTER, boot + 1));
+}
+
+/// The leader's disk stalls, its followers commit, it is killed and comes back within its term. If it took up its old
+/// term without an election, it would give the log ids its followers hold to other entries.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_restarted_within_its_term_does_not_reuse_log_ids() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let before = cluster.write(0u64.to_le_bytes().to_vec()).await;
+    cluster.wait_same(before).await;
+    let term = cluster.on(leader).status().term;
+
+    cluster.nodes[&leader].disk.hold_syncs(true);
+    let mut proposed = Vec::new();
+    for i in 1u64..=100 {
+        let payload = Bytes::copy_from_slice(&i.to_le_bytes());
+        proposed.push(cluster.on(leader).propose(payload).await.unwrap());
+    }
+    let mut last = 0;
+    for done in proposed {
+        last = done.await.unwrap();
+    }
+    let durable = cluster.on(leader).log_stats().durable_index.unwrap_or(0);
+    assert!(durable < last, "the leader's disk must be behind its followers'");
+
+    // Not "refused": the others must not elect another leader at once.
+    let address = member(leader).peer_address;
+    cluster.network.set_silent(&address, true);
+    cluster.kill(leader, Loss::Unsynced);
+    cluster.nodes[&leader].disk.hold_syncs(false);
+    cluster.start(leader).await;
+    cluster.network.set_silent(&address, false);
+    assert_eq!(cluster.on(leader).status().term, term);
+
+    let last = cluster.write(101u64.to_le_bytes().to_vec()).await;
+    let same = cluster.wait_same(last).await;
+    let numbers: Vec<u64> = same.iter().map(|(_, payload)| number(payload)).collect();
+    assert_eq!(numbers, (0..=101).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fresh_learner_gets_a_snapshot_and_a_restart_loads_it() {
+    let setup = Setup { snapshot_log_bytes: 20_000, ..Setup::default() };
+    let mut cluster = Cluster::of(1, setup).await;
+    let mut payload = vec![7u8; 1000];
+    let mut purged = 0;
+    let mut i = 0u64;
+    while purged == 0 {
+        payload[..8].copy_from_slice(&i.to_le_bytes());
+        cluster.write(payload.clone()).await;
+        i += 1;
+        if i % 100 == 0 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        purged = cluster.on(1).status().purged_index;
+        assert!(i < 3_000, "the log is never purged");
+    }
+    cluster.start(2).await;
+    cluster.add(2).await;
+    payload[..8].copy_from_slice(&i.to_le_bytes());
+    let last = cluster.write(payload.clone()).await;
+    let same = cluster.wait_same(last).await;
+    assert_eq!(same.len() as u64, i + 1);
+    assert!(
+        cluster.on(2).status().snapshot_index >= purged,
+        "it came by snapshot: the log does not go back so far"
+    );
+    assert_eq!(cluster.on(2).status().membership.server_id_max, ServerId(2));
+
+    cluster.kill(2, Loss::Unsynced);
+    cluster.start(2).await;
+    let last = cluster.write(payload).await;
+    assert_eq!(cluster.wait_same(last).await.len() as u64, i + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_never_given_out_twice_not_even_after_restarts_and_snapshots() {
+    let setup = Setup { snapshot_log_bytes: 1_000, ..Setup::default() };
+    let mut cluster = Cluster::of(3, setup).await;
+    let leader = cluster.wait_leader().await;
+    if leader == 3 {
+        cluster.on(leader).transfer_leadership(ServerId(1), none()).await.unwrap();
+    }
+    let (leader, gone) = (cluster.wait_leader().await, 3);
+    let left = cluster.on(leader).remove(ServerId(gone), none()).await.unwrap();
+    assert_eq!((left.member(ServerId(gone)), left.server_id_max), (None, ServerId(3)));
+    cluster.on(leader).remove(ServerId(gone), none()).await.expect("removing what is gone is OK");
+    let reused = cluster.on(leader).add_learner(member(gone), none()).await;
+    assert_eq!(reused.err(), Some(AdminError::IdReused { id: ServerId(gone), max: ServerId(3) }));
+
+    cluster.kill(gone, Loss::Unsynced);
+    for i in 0u64..50 {
+        cluster.write(vec![i as u8; 100]).await;
+    }
+    for id in cluster.running() {
+        cluster.wait_status(id, "a snapshot", |status| status.snapshot_index > 0).await;
+    }
+    for id in cluster.running() {
+        cluster.kill(id, Loss::Unsynced);
+        cluster.start(id).await;
+    }
+    let leader = cluster.wait_leader().await;
+    let reused = cluster.on(leader).add_learner(member(gone), none()).await;
+    assert_eq!(reused.err(), Some(AdminError::IdReused { id: ServerId(gone), max: ServerId(3) }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn membership_calls_check_what_they_expect_and_are_safe_to_repeat() {
+    let mut cluster = Cluster::of(2, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let other = 3 - leader;
+    let on = cluster.on(leader);
+    let seen = on.committed_membership().await.unwrap();
+    let index = seen.log_id.unwrap().index;
+
+    let wrong_leader = Precondition { expected_leader: Some(ServerId(other)), ..none() };
+    let refused = on.add_learner(member(3), wrong_leader).await.err();
+    let expected = AdminError::PreconditionFailed { what: "the leader", expected: other, actual: leader };
+    assert_eq!(refused, Some(expected));
+    let stale = Precondition { expected_membership_index: Some(index - 1), ..none() };
+    assert!(matches!(on.add_learner(member(3), stale).await, Err(AdminError::PreconditionFailed { .. })));
+
+    cluster.start(3).await;
+    let fits =
+        Precondition { expected_leader: Some(ServerId(leader)), expected_membership_index: Some(index) };
+    let added = on.add_learner(member(3), fits).await.unwrap();
+    assert_eq!(added.learners, [member(3)]);
+    // The same call again: what it asks for is there, though its precondition no longer holds.
+    assert_eq!(on.add_learner(member(3), fits).await.unwrap(), added);
+    let moved = Member { peer_address: "elsewhere:1".into(), ..member(3) };
+    assert!(matches!(
+        on.add_learner(moved, none()).await,
+        Err(AdminError::MemberDiffers { field: "peer_address", .. })
+    ));
+
+    let promoted = on.promote(ServerId(3), none()).await.unwrap();
+    assert_eq!(promoted.voters.len(), 3);
+    assert_eq!(on.promote(ServerId(3), none()).await.unwrap(), promoted);
+    assert_eq!(on.promote(ServerId(9), none()).await.err(), Some(AdminError::NotMember { id: ServerId(9) }));
+    let leads = AdminError::RemovesLeader { id: ServerId(leader) };
+    assert_eq!(on.remove(ServerId(leader), none()).await.err(), Some(leads));
+
+    on.transfer_leadership(ServerId(3), none()).await.unwrap();
+    assert_eq!(cluster.wait_leader().await, 3);
+    cluster.on(3).transfer_leadership(ServerId(3), none()).await.expect("it leads already");
+    let shrunk = cluster.on(3).remove(ServerId(leader), none()).await.unwrap();
+    assert_eq!(shrunk.voters.len(), 2);
+    let last = cluster.write(Bytes::from_static(b"after the change")).await;
+    eventually("the rest goes on", || cluster.applied(other).last().is_some_and(|(index, _)| *index >= last))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_learner_that_is_not_there_is_not_promoted() {
+    let cluster = Cluster::of(1, Setup::default()).await;
+    for i in 0u64..100 {
+        cluster.write(i.to_le_bytes().to_vec()).await;
+    }
+    cluster.on(1).add_learner(member(2), none()).await.unwrap();
+    let refused = cluster.on(1).promote(ServerId(2), none()).await.err();
+    assert!(
+        matches!(refused, Some(AdminError::NotCaughtUp { id: ServerId(2), lag }) if lag > 64),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_member_neither_votes_nor_founds_and_bootstrap_is_safe_to_repeat() {
+    let mut cluster = Cluster::default();
+    cluster.start(1).await;
+    let on = cluster.on(1);
+    assert_eq!((on.status().role, on.identity()), (Role::Uninitialized, None));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(on.status().role, Role::Uninitialized);
+    assert!(on.propose(Bytes::from_static(b"x")).await.is_err());
+    assert_eq!(on.add_learner(member(2), none()).await.err(), Some(AdminError::Uninitialized));
+
+    let founded = on.bootstrap(CLUSTER, member(1)).await.unwrap();
+    assert_eq!(founded.voters, [member(1)]);
+    assert_eq!(on.bootstrap(CLUSTER, member(1)).await.unwrap(), founded);
+    let other = ClusterId([9; 16]);
+    let refused = on.bootstrap(other, member(1)).await.err();
+    assert_eq!(refused, Some(AdminError::OtherCluster { mine: CLUSTER, asked: other }));
+    let refused = on.bootstrap(CLUSTER, member(2)).await.err();
+    assert_eq!(refused, Some(AdminError::OtherServer { mine: ServerId(1), asked: ServerId(2) }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_of_another_cluster_is_refused_with_both_ids() {
+    let mut cluster = Cluster::of(1, Setup::default()).await;
+    cluster.kill(1, Loss::Unsynced);
+    let other = ClusterId([9; 16]);
+    let setup = Setup { expected_cluster: Some(other), ..Setup::default() };
+    let refused = cluster.try_start(1, setup).await.err().unwrap();
+    assert!(matches!(refused, OpenError::OtherCluster { found: CLUSTER, expected, .. } if expected == other));
+    let text = refused.to_string();
+    assert!(text.contains(&CLUSTER.to_string()) && text.contains(&other.to_string()), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_without_its_identity_is_refused() {
+    let mut cluster = Cluster::of(1, Setup::default()).await;
+    cluster.kill(1, Loss::Unsynced);
+    cluster.nodes[&1].disk.delete("identity");
+    let refused = cluster.try_start(1, Setup::default()).await.err();
+    assert!(matches!(refused, Some(OpenError::Damaged { subject: "the identity", .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_with_another_secret_is_refused_and_counted_on_both_sides() {
+    let mut cluster = Cluster::of(1, Setup::default()).await;
+    let stranger = Setup { secret: b"another secret".to_vec(), ..Setup::default() };
+    cluster.try_start(2, stranger).await.unwrap();
+    cluster.on(1).add_learner(member(2), none()).await.unwrap();
+    cluster.wait_status(1, "a refusal", |status| status.refusals.wrong_secret > 0).await;
+    cluster.wait_status(2, "a refusal", |status| status.refusals.wrong_secret > 0).await;
+    assert_eq!(cluster.on(2).status().role, Role::Uninitialized);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_configured_for_another_cluster_does_not_join() {
+    let mut cluster = Cluster::of(1, Setup::default()).await;
+    let other = Setup { expected_cluster: Some(ClusterId([9; 16])), ..Setup::default() };
+    cluster.try_start(2, other).await.unwrap();
+    cluster.on(1).add_learner(member(2), none()).await.unwrap();
+    cluster.wait_status(2, "a refusal", |status| status.refusals.other_cluster > 0).await;
+    cluster.wait_status(1, "a refusal", |status| status.refusals.other_cluster > 0).await;
+    assert_eq!(cluster.on(2).status().role, Role::Uninitialized);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_voter_with_an_empty_disk_does_not_come_back_under_its_old_id() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let lost = if leader == 3 { 2 } else { 3 };
+    cluster.kill(lost, Loss::Unsynced);
+    cluster.nodes.remove(&lost);
+    cluster.start(lost).await;
+    cluster.wait_status(lost, "a refusal", |status| status.refusals.wrong_server > 0).await;
+    let last = cluster.write(Bytes::from_static(b"two are enough")).await;
+    eventually("the others go on", || {
+        cluster.applied(leader).last().is_some_and(|(index, _)| *index >= last)
+    })
+    .await;
+    assert_eq!(cluster.on(lost).status().role, Role::Uninitialized);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dispatch_connections_are_authenticated_and_carry_frames_both_ways() {
+    let mut cluster = Cluster::of(2, Setup::default()).await;
+    let mut conn = cluster.on(1).dial_dispatch(ServerId(2)).await.unwrap();
+    let life = cluster.nodes.get_mut(&2).unwrap().life.as_mut().unwrap();
+    let mut accepted = life.dispatch.recv().await.unwrap();
+    assert_eq!(accepted.from, ServerId(1));
+    conn.sender.send(Bytes::from_static(b"ping")).await.unwrap();
+    assert_eq!(accepted.conn.receiver.recv().await.unwrap(), "ping");
+    accepted.conn.sender.send(Bytes::from_static(b"pong")).await.unwrap();
+    assert_eq!(conn.receiver.recv().await.unwrap(), "pong");
+    assert!(cluster.on(1).dial_dispatch(ServerId(7)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_bytes_at_the_peer_port_disturb_nobody() {
+    let cluster = Cluster::of(2, Setup::default()).await;
+    for garbage in [&b"GET / HTTP/1.1\r\n"[..], &[0u8; 200], &[1u8; 73], &[0x10u8; 40]] {
+        let mut conn = cluster.network.dial("stranger:1", &member(1).peer_address).await.unwrap();
+        conn.sender.send(Bytes::copy_from_slice(garbage)).await.unwrap();
+        while conn.receiver.recv().await.is_some() {}
+    }
+    cluster.wait_status(1, "a refusal", |status| status.refusals.malformed >= 3).await;
+    cluster.write(Bytes::from_static(b"still here")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_shuts_down_cleanly_leaves_a_disk_it_can_start_from() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let next = if leader == 1 { 2 } else { 1 };
+    cluster.on(leader).transfer_leadership(ServerId(next), none()).await.unwrap();
+    cluster.on(leader).shutdown().await;
+    cluster.kill(leader, Loss::Unsynced);
+    let last = cluster.write(Bytes::from_static(b"without it")).await;
+    cluster.start(leader).await;
+    cluster.wait_same(last).await;
+}
