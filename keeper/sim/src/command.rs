@@ -5,6 +5,8 @@ use keeper_sim::bare::{self, Fault};
 use keeper_sim::executor::{Options, run};
 use keeper_sim::misfortune::Kind;
 use keeper_sim::outcome::Report;
+use keeper_sim::server;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +51,7 @@ enum What {
         #[command(flatten)]
         world: WorldArgs,
     },
-    /// Kills the leader again and again and measures how long nothing is acknowledged.
+    /// Kills the leader again and again and measures how long nothing is acknowledged, in the bare program.
     Failover {
         #[arg(long, default_value_t = 5)]
         count: u64,
@@ -64,13 +66,15 @@ enum What {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProgramKind {
+    /// The whole server, with real clients.
+    Server,
     /// Consensus and log under a small state machine.
     Bare,
 }
 
 #[derive(Clone, Debug, Args)]
 struct WorldArgs {
-    #[arg(long, value_enum, default_value = "bare")]
+    #[arg(long, value_enum, default_value = "server")]
     program: ProgramKind,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
     servers: u32,
@@ -85,28 +89,45 @@ struct WorldArgs {
     /// Only these kinds of misfortune.
     #[arg(long, value_enum)]
     only: Vec<Kind>,
-    /// Plants a fault, to see whether it is found.
+    /// Plants a fault, to see whether it is found; in the bare program only.
     #[arg(long, value_enum)]
     fault: Option<Fault>,
 }
 
 impl WorldArgs {
-    fn parameters(&self) -> bare::Parameters {
+    fn misfortunes(&self) -> BTreeSet<Kind> {
         let chosen: &[Kind] = if self.only.is_empty() { &Kind::ALL } else { &self.only };
+        chosen.iter().filter(|kind| !self.without.contains(kind)).copied().collect()
+    }
+
+    fn bare(&self) -> bare::Parameters {
         bare::Parameters {
             servers: self.servers,
             clients: self.clients,
             chaos: Duration::from_secs(self.seconds),
-            misfortunes: chosen.iter().filter(|kind| !self.without.contains(kind)).copied().collect(),
+            misfortunes: self.misfortunes(),
             fault: self.fault,
             ..bare::Parameters::default()
+        }
+    }
+
+    fn server(&self) -> server::Parameters {
+        server::Parameters {
+            servers: self.servers,
+            clients: self.clients,
+            chaos: Duration::from_secs(self.seconds),
+            misfortunes: self.misfortunes(),
+            ..server::Parameters::default()
         }
     }
 
     fn run(&self, seed: u64) -> Report {
         let finished = match self.program {
             ProgramKind::Bare => {
-                run(seed, Options::default(), |simulator| bare::scenario(simulator, self.parameters()))
+                run(seed, Options::default(), |simulator| bare::scenario(simulator, self.bare()))
+            }
+            ProgramKind::Server => {
+                run(seed, Options::default(), |simulator| server::scenario(simulator, self.server()))
             }
         };
         Report::new(seed, finished)
@@ -219,7 +240,7 @@ fn failover(start: u64, count: u64, rounds: u32, world: &WorldArgs) -> bool {
     let mut good = true;
     for seed in start..start.saturating_add(count) {
         let finished =
-            run(seed, Options::default(), |simulator| bare::failover(simulator, world.parameters(), rounds));
+            run(seed, Options::default(), |simulator| bare::failover(simulator, world.bare(), rounds));
         let report = Report::new(seed, finished);
         if !report.is_good() {
             println!("{report}");

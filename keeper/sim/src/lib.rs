@@ -6,6 +6,7 @@
 //! server's code for more than it tells every caller.
 
 pub mod bare;
+mod boot;
 pub mod disk;
 pub mod executor;
 pub mod limits;
@@ -15,4 +16,5 @@ pub mod oracle;
 pub mod outcome;
 pub mod pipe;
 pub mod random;
+pub mod server;
 pub mod world;

@@ -1,6 +1,6 @@
 //! What goes wrong: one misfortune every 20 to 920 ms, chosen by the seed among the kinds that are switched on.
 
-use crate::executor::{Event, NodeId, OUTSIDE, Simulator};
+use crate::executor::{Event, NodeId, Simulator};
 use crate::world::{Crash, World};
 use keeper_consensus::Precondition;
 use keeper_types::ServerId;
@@ -27,6 +27,8 @@ pub enum Kind {
     FullDisk,
     /// The leader is asked to hand over.
     Transfer,
+    /// A process is asked to stop, as by a rolling update.
+    Stop,
     /// A wall clock jumps.
     WallClock,
     /// One in ten crash points cuts the power.
@@ -34,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Crash,
         Kind::Power,
         Kind::PowerLossOfAll,
@@ -44,6 +46,7 @@ impl Kind {
         Kind::SlowDisk,
         Kind::FullDisk,
         Kind::Transfer,
+        Kind::Stop,
         Kind::WallClock,
         Kind::Points,
     ];
@@ -143,6 +146,7 @@ impl Misfortunes {
             }
             Kind::FullDisk => self.fill_disk(),
             Kind::Transfer => self.transfer(),
+            Kind::Stop => self.world.stop_and_restart(self.victim(), 2_000),
             Kind::WallClock => {
                 let by_ms = self.simulator().below(120_000) as i64 - 60_000;
                 self.simulator().jump_wall_clock(self.any_node(), by_ms);
@@ -224,14 +228,4 @@ impl Misfortunes {
             let _ = consensus.transfer_leadership(ServerId(u64::from(to)), Precondition::default()).await;
         });
     }
-}
-
-/// Restarts a node in a moment, from outside.
-pub fn restart_soon(world: &World, node: NodeId, within_ms: u64) {
-    let world = world.clone();
-    let ms = world.simulator().below(within_ms);
-    world.simulator().clone().spawn_on(OUTSIDE, "restart", async move {
-        world.simulator().sleep_ms(ms).await;
-        world.start(node);
-    });
 }

@@ -25,12 +25,17 @@ pub type StartFailure = String;
 
 pub type Starting = Pin<Box<dyn Future<Output = Result<Consensus, StartFailure>> + Send>>;
 
+/// An orderly stop under way.
+pub type Stopping = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// What runs on the machines.
 pub trait Program: Send + Sync + 'static {
     /// Starts a process, within its node; what it spawns goes on living.
     fn start(&self, process: Process) -> Starting;
     /// The process of `node` is gone: whatever leads to it must be forgotten.
     fn ended(&self, node: NodeId);
+    /// The orderly stop of the process of `node`, to run within the node; `None` if it has not started yet.
+    fn stop(&self, node: NodeId) -> Option<Stopping>;
 }
 
 /// How a process ends that is not asked.
@@ -47,6 +52,7 @@ pub struct Counts {
     pub starts: u64,
     pub crashes: u64,
     pub power_losses: u64,
+    pub stops: u64,
 }
 
 #[derive(Default)]
@@ -166,7 +172,7 @@ impl World {
 
     fn started(&self, node: NodeId, consensus: Consensus) {
         let (oracle, mut statuses) = (self.0.oracle.clone(), consensus.watch_status());
-        self.0.simulator.spawn_on(OUTSIDE, "status", async move {
+        self.0.simulator.spawn_on(node, "status", async move {
             loop {
                 let status = statuses.borrow_and_update().clone();
                 oracle.status(node, &status);
@@ -176,6 +182,16 @@ impl World {
             }
         });
         lock(&self.0.state).processes.insert(node, Some(consensus));
+    }
+
+    /// Starts a process on `node` within so many milliseconds.
+    pub fn start_soon(&self, node: NodeId, within_ms: u64) {
+        let world = self.clone();
+        let ms = self.0.simulator.below(within_ms);
+        self.0.simulator.spawn_on(OUTSIDE, "restart", async move {
+            world.0.simulator.sleep_ms(ms).await;
+            world.start(node);
+        });
     }
 
     /// Ends the process of `node` at once, if one runs there.
@@ -204,17 +220,31 @@ impl World {
         drop(gone);
     }
 
+    /// Asks the process of `node` to stop and starts it again some time after it has.
+    pub fn stop_and_restart(&self, node: NodeId, within_ms: u64) {
+        let Some(stopping) = self.0.program.stop(node) else { return };
+        lock(&self.0.state).counts.stops += 1;
+        let world = self.clone();
+        let (done, stopped) = tokio::sync::oneshot::channel();
+        self.0.simulator.spawn_on(node, "stop", async move {
+            stopping.await;
+            let _ = done.send(());
+        });
+        self.0.simulator.spawn_on(OUTSIDE, "stopped", async move {
+            // If the process crashed meanwhile, whoever made it crash starts it again.
+            if stopped.await.is_ok() && world.is_up(node) {
+                world.crash(node, Crash::Process);
+                world.start_soon(node, within_ms);
+            }
+        });
+    }
+
     /// From now on one in ten crash points in the server's code costs its node the power for up to 100 ms.
     pub fn cut_power_at_points(&self) {
         let world = self.clone();
         self.0.simulator.cut_power_at_points(10, move |node, _| {
             world.crash(node, Crash::Power { silent_for: Duration::ZERO });
-            let world = world.clone();
-            let ms = world.0.simulator.below(100);
-            world.0.simulator.clone().spawn_on(OUTSIDE, "restart", async move {
-                world.0.simulator.sleep_ms(ms).await;
-                world.start(node);
-            });
+            world.start_soon(node, 100);
         });
     }
 

@@ -10,8 +10,7 @@ mod stories;
 #[cfg(test)]
 mod tests;
 
-pub use client::Clients;
-pub use program::BareProgram;
+pub(crate) use program::log_options;
 pub use scenario::{Parameters, scenario};
 pub use stories::{failover, restored_leader};
 

@@ -4,8 +4,7 @@ use super::Fault;
 use super::machine::{Machine, State};
 use crate::disk::LyingDisk;
 use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
-use crate::misfortune::restart_soon;
-use crate::world::{Crash, Process, Program, Starting, World};
+use crate::world::{Crash, Process, Program, Starting, Stopping, World};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions};
 use std::collections::BTreeMap;
@@ -15,7 +14,6 @@ use tokio::sync::{mpsc, oneshot};
 /// Proposals between a client and a process; then the client waits.
 const PROPOSALS_MAX: usize = 64;
 const SNAPSHOT_LOG_BYTES: u64 = 48 * 1024;
-const LOG_ENTRIES_KEPT: u64 = 30;
 
 /// A payload and where its outcome goes: true if it is committed and applied at the proposer.
 pub(super) struct Proposal {
@@ -26,6 +24,7 @@ pub(super) struct Proposal {
 struct Door {
     proposals: mpsc::Sender<Proposal>,
     state: Arc<Mutex<State>>,
+    consensus: Consensus,
 }
 
 #[derive(Clone, Default)]
@@ -59,7 +58,7 @@ pub(crate) fn log_options(node: NodeId, world: &World) -> keeper_log::Options {
         let world = world.clone();
         world.simulator().clone().spawn_on(OUTSIDE, "log-fatal", async move {
             world.crash(node, Crash::Process);
-            restart_soon(&world, node, 1_000);
+            world.start_soon(node, 1_000);
         });
     });
     options
@@ -79,7 +78,6 @@ impl Program for BareProgram {
             let secret = b"a secret of the simulation".to_vec();
             let mut options = ConsensusOptions::new(disk, network, pool, Box::new(machine), secret);
             options.snapshot_log_bytes = SNAPSHOT_LOG_BYTES;
-            options.log_entries_kept = LOG_ENTRIES_KEPT;
             options.log = log_options(node, &world);
             let (consensus, dispatch) = Consensus::open(options).await.map_err(|error| error.to_string())?;
             let (proposals, receiver) = mpsc::channel(PROPOSALS_MAX);
@@ -88,7 +86,7 @@ impl Program for BareProgram {
                 let mut dispatch = dispatch;
                 while dispatch.recv().await.is_some() {}
             });
-            lock(&program.doors).insert(node, Door { proposals, state });
+            lock(&program.doors).insert(node, Door { proposals, state, consensus: consensus.clone() });
             Ok(consensus)
         })
     }
@@ -96,6 +94,11 @@ impl Program for BareProgram {
     fn ended(&self, node: NodeId) {
         let door = lock(&self.doors).remove(&node);
         drop(door);
+    }
+
+    fn stop(&self, node: NodeId) -> Option<Stopping> {
+        let consensus = lock(&self.doors).get(&node)?.consensus.clone();
+        Some(Box::pin(async move { consensus.shutdown().await }))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::client::Clients;
 use super::program::BareProgram;
-use super::scenario::{Parameters, boot, settle};
+use super::scenario::{Parameters, settle};
+use crate::boot::boot;
 use crate::executor::Simulator;
 use crate::oracle::Oracle;
 use crate::outcome::Outcome;

@@ -25,6 +25,8 @@ struct State {
     acknowledged: u64,
     last_acknowledged_ns: u64,
     restored: u64,
+    /// index → digest of the tree, as the first node was seen with it.
+    trees: BTreeMap<u64, (NodeId, u64)>,
 }
 
 /// Figures of a run.
@@ -78,7 +80,7 @@ impl Oracle {
         let state = lock(&self.state);
         Seen {
             acknowledged: state.acknowledged,
-            applied: state.log.count(),
+            applied: state.log.count().max(state.trees.len() as u64),
             terms: state.leaders.len() as u64,
             snapshots_restored: state.restored,
         }
@@ -116,6 +118,29 @@ impl Oracle {
         self.check(|state| {
             state.restored += 1;
             state.log.restored(node, index, digest)
+        });
+    }
+
+    /// The tree of `node` has this digest after everything up to `index`.
+    pub fn tree(&self, node: NodeId, index: u64, digest: u64) {
+        self.check(|state| {
+            let (first, known) = *state.trees.entry(index).or_insert((node, digest));
+            if known != digest {
+                return Err(format!(
+                    "trees differ at index {index}: node {first} has digest {known:x}, node {node} {digest:x}"
+                ));
+            }
+            Ok(())
+        });
+    }
+
+    /// A client was answered.
+    pub fn answered(&self, checked: Result<(), String>) {
+        let now = self.simulator.now_ns();
+        self.check(|state| {
+            state.acknowledged += 1;
+            state.last_acknowledged_ns = now;
+            checked
         });
     }
 

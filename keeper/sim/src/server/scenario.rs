@@ -1,0 +1,125 @@
+//! One run of the whole server: boot, clients, misfortunes, healing, comparison.
+
+use super::client::Clients;
+use super::operations::{KEYS, observed};
+use super::program::{ServerProgram, TreeView};
+use crate::boot::boot;
+use crate::executor::{NodeId, Simulator, lock};
+use crate::misfortune::{Kind, Misfortunes};
+use crate::oracle::Oracle;
+use crate::outcome::Outcome;
+use crate::world::World;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Simulated time after healing within which every client has written something and closed its session.
+const RECOVERY_MS_MAX: u64 = 90_000;
+/// And then: within which all nodes have the same tree, without sessions.
+const LEVEL_MS_MAX: u64 = 90_000;
+
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    pub servers: u32,
+    pub clients: u32,
+    pub think: Duration,
+    pub chaos: Duration,
+    pub misfortunes: BTreeSet<Kind>,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters {
+            servers: 3,
+            clients: 5,
+            think: Duration::from_millis(40),
+            chaos: Duration::from_secs(20),
+            misfortunes: Kind::ALL.into(),
+        }
+    }
+}
+
+/// A cluster with its nodes for the clients' use, before anything goes wrong.
+pub(super) async fn booted(
+    simulator: &Simulator,
+    servers: u32,
+    think: Duration,
+) -> (World, ServerProgram, Clients) {
+    let oracle = Oracle::new(simulator);
+    let program = ServerProgram::default();
+    let world = World::new(simulator, &oracle, servers, Box::new(program.clone()));
+    let clients = Clients::new(&world, &program, think);
+    if let Err(why) = boot(&world).await {
+        oracle.found(format!("the cluster does not come up: {why}"));
+    } else if let Err(why) = clients.prepare().await {
+        oracle.found(format!("the first client fails: {why}"));
+    }
+    (world, program, clients)
+}
+
+pub async fn scenario(simulator: Simulator, parameters: Parameters) -> Outcome {
+    let (world, program, clients) = booted(&simulator, parameters.servers, parameters.think).await;
+    if !world.oracle().is_content() {
+        return Outcome::of(&world);
+    }
+    clients.start(parameters.clients);
+    Misfortunes::new(&world, &parameters.misfortunes).cause_for(parameters.chaos).await;
+    if world.oracle().is_content() {
+        world.heal();
+        clients.stop();
+        settle(&world, &program, &clients).await;
+    }
+    Outcome::of(&world)
+}
+
+/// After healing: every client is served, and every node has the same tree with all that was answered.
+pub(super) async fn settle(world: &World, program: &ServerProgram, clients: &Clients) {
+    let running = || clients.running();
+    if !wait(world, RECOVERY_MS_MAX, || running() == 0).await {
+        let what = format!("{} clients are not served {RECOVERY_MS_MAX} ms after healing", running());
+        return world.oracle().found(what);
+    }
+    let views = || -> Vec<Option<TreeView>> { world.nodes().map(|node| program.tree(node)).collect() };
+    let level = || {
+        let views = views();
+        views
+            .iter()
+            .all(|view| *view == views[0] && view.is_some_and(|v| v.sessions == 0 && v.ephemerals == 0))
+    };
+    if !wait(world, LEVEL_MS_MAX, level).await {
+        return world
+            .oracle()
+            .found(format!("the nodes do not become level, without sessions: {:?}", views()));
+    }
+    for node in world.nodes() {
+        compare_with_history(world, program, clients, node);
+    }
+}
+
+/// Waits until `reached`; false if that takes too long or something else was found.
+async fn wait(world: &World, ms_max: u64, reached: impl Fn() -> bool) -> bool {
+    let limit_ns = world.simulator().now_ns() + ms_max * 1_000_000;
+    while !reached() {
+        if world.simulator().now_ns() > limit_ns || !world.oracle().is_content() {
+            return false;
+        }
+        world.simulator().sleep_ms(100).await;
+    }
+    true
+}
+
+fn compare_with_history(world: &World, program: &ServerProgram, clients: &Clients, number: NodeId) {
+    let Some(node) = program.node(number) else { return };
+    for key in KEYS {
+        let held = {
+            let tree = node.shared().read_tree();
+            tree.get_data(key, &[]).map(|(data, stat)| observed(data, &stat))
+        };
+        let result = match held {
+            Ok(seen) => lock(&clients.knowledge).history.final_state(key, seen),
+            Err(code) => Err(format!("{key} answers {code}")),
+        };
+        if let Err(what) = result {
+            world.oracle().found(format!("node {number} at the end: {what}"));
+        }
+    }
+}
