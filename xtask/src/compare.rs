@@ -59,7 +59,7 @@ impl FromStr for Measured {
 
 /// One side of one row.
 #[derive(Clone, Copy, Serialize)]
-struct Figures {
+pub struct Figures {
     /// Requests a second; of failover: outages a second that one after another would make (1 / p50).
     ops: f64,
     p50_us: u64,
@@ -67,7 +67,7 @@ struct Figures {
 }
 
 #[derive(Serialize)]
-struct Line {
+pub struct Line {
     row: String,
     zookeeper: Figures,
     castellan: Figures,
@@ -80,7 +80,28 @@ const WARM_UP_ROW: &str = "mixed-64x16";
 const WARM_UP: Duration = Duration::from_secs(6);
 const FLOOR_TIME: Duration = Duration::from_secs(2);
 
+impl Arguments {
+    /// The shortest run that still shows that everything works.
+    pub fn smoke(binary: Option<PathBuf>) -> Arguments {
+        let row = |sessions, depth| Measured::Load(Row { op: bench::Op::Mixed, sessions, depth });
+        Arguments {
+            rows: vec![row(8, 4), Measured::Failover],
+            json: true,
+            seconds: 0.5,
+            warm: 0.2,
+            rounds: 1,
+            kills: 1,
+            binary,
+        }
+    }
+}
+
 pub async fn run(arguments: &Arguments) -> Result<()> {
+    measure(arguments).await.map(drop)
+}
+
+/// Runs the rows and shows each as it is done.
+pub async fn measure(arguments: &Arguments) -> Result<Vec<Line>> {
     if arguments.rounds == 0 || arguments.kills == 0 {
         bail!("--rounds and --kills must be at least 1");
     }
@@ -96,6 +117,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     }
     warm_up(arguments, &ours, &theirs).await?;
     let floor = fsync_floor::measure(&folder, FLOOR_TIME.min(seconds(arguments.seconds)?))?;
+    let mut lines = Vec::new();
     for row in rows {
         let line = match row {
             Measured::Load(row) => compare_row(arguments, row, &mut ours, &mut theirs).await?,
@@ -112,10 +134,12 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
                 floor.p50_us, floor.p99_us, floor.count
             ));
         }
+        lines.push(line);
     }
     drop((ours, theirs));
     // Logs are worth keeping only after a failure, which never comes here.
-    std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+    std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    Ok(lines)
 }
 
 fn seconds(value: f64) -> Result<Duration> {

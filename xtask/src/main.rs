@@ -10,10 +10,18 @@
 mod build;
 mod command;
 mod compare;
+mod e2e;
+mod generate;
+mod images;
 mod kazoo;
+mod kills;
+mod kube;
 mod local;
 mod paths;
 mod progress;
+mod sim;
+mod test;
+mod up;
 mod zookeeper;
 
 use std::process::ExitCode;
@@ -29,10 +37,26 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// A real Kubernetes, the operator and a three-member KeeperCluster, Ready; says how to reach it
+    Up,
+    /// All of that away again
+    Down,
+    /// Everything that CI runs, in stages
+    Test(test::Arguments),
+    /// Run scenarios on a real Kubernetes: create leader-kill all-kill pod-delete operator-kill
+    E2e(e2e::Arguments),
+    /// Run the whole server from seeds
+    Sim(sim::Arguments),
     /// Measure three of our members beside a real ZooKeeper 3.9.5 ensemble in one run
     Compare(compare::Arguments),
+    /// Build static binaries and the image, and put it on the nodes of our own Kubernetes when that is up
+    Images,
+    /// Write the generated files
+    Generate(generate::Arguments),
     /// Run the Python client kazoo's own tests against members
     Kazoo(kazoo::Arguments),
+    /// Kill -9 members of a local cluster under the checked loader
+    Kills(kills::Arguments),
     /// Run a local three-member cluster until Ctrl-C
     Local(local::LocalArguments),
     /// Measure rows on servers that run already
@@ -56,8 +80,16 @@ fn main() -> ExitCode {
 
 async fn run(task: Task) -> anyhow::Result<()> {
     match task {
+        Task::Up => up::up(),
+        Task::Down => up::down(),
+        Task::Test(arguments) => test::run(&arguments).await,
+        Task::E2e(arguments) => e2e::run(&arguments),
+        Task::Sim(arguments) => sim::run(&arguments),
+        Task::Images => images::run(),
+        Task::Generate(arguments) => generate::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments).await,
         Task::Kazoo(arguments) => kazoo::run(&arguments).await,
+        Task::Kills(arguments) => kills::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,
         Task::Load(arguments) => local::load(arguments).await,
     }

@@ -10,9 +10,11 @@
 )]
 
 pub mod bench;
+pub mod checked;
 pub mod cluster;
 pub mod failover;
 pub mod four_letter;
 pub mod fsync_floor;
+pub mod kills;
 pub mod process;
 pub mod random;

@@ -1,0 +1,39 @@
+//! `sim`: the whole server in one thread from one seed, many seeds, each in its own simulated world.
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{command, progress};
+
+#[derive(Args)]
+pub struct Arguments {
+    /// How many seeds
+    #[arg(long, default_value_t = 100)]
+    pub count: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    pub start: u64,
+    /// One seed, with its whole story
+    #[arg(long, conflicts_with_all = ["count", "start"])]
+    pub seed: Option<u64>,
+    /// More arguments for `keeper-sim run`, behind `--`
+    #[arg(last = true)]
+    pub more: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+    let mut words: Vec<String> =
+        ["run", "--quiet", "--package", "keeper-sim", "--", "run"].map(String::from).to_vec();
+    match arguments.seed {
+        Some(seed) => words.extend(["--seed".into(), seed.to_string()]),
+        None => {
+            let (count, start) = (arguments.count.to_string(), arguments.start.to_string());
+            progress::step(format_args!("simulating {count} seeds from {start}"));
+            words.extend(["--count".into(), count, "--start".into(), start, "--jobs".into(), jobs]);
+        }
+    }
+    words.extend(arguments.more.iter().cloned());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    command::run_quiet(&mut command::cargo(&words))
+}
