@@ -235,18 +235,17 @@ pub fn decode_body(body: &Bytes, records: u32, seed: Seed) -> Result<Vec<(usize,
     Ok(decoded)
 }
 
-/// `log-<sequence>.seg` and `spare-<sequence>.seg`.
 pub fn segment_name(sequence: u64) -> String {
     format!("log-{sequence:016x}.seg")
 }
 
-pub fn spare_name(sequence: u64) -> String {
-    format!("spare-{sequence:016x}.seg")
+pub fn spare_name(number: u64) -> String {
+    format!("spare-{number:016x}.seg")
 }
 
 pub const TEMPORARY_SEGMENT: &str = "log-segment.tmp";
 
-/// The sequence in a name with this prefix, if it is one of ours.
+/// The number in a name with this prefix, if it is one of ours.
 pub fn parse_name(name: &str, prefix: &str) -> Option<u64> {
     let digits = name.strip_prefix(prefix)?.strip_suffix(".seg")?;
     let lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -41,10 +41,10 @@ impl Options {
         let segment_bytes = 16 * limits::BLOCK_BYTES as u64;
         Options {
             segment_bytes,
-            segment_bytes_first: segment_bytes / 2,
+            segment_bytes_first: segment_bytes,
             spare_segments_max: 2,
             batch_bytes_max: 2 * limits::BLOCK_BYTES,
-            reserve_bytes: segment_bytes / 8,
+            reserve_bytes: segment_bytes / 4,
             cache_bytes_max: 8 * 1024,
             on_fatal: Arc::new(abort),
         }

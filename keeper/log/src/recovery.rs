@@ -43,11 +43,11 @@ pub struct Opened {
 pub async fn open(disk: SharedDisk, options: &Options) -> Result<Opened, LogError> {
     let names = disk.list().await.map_err(|error| LogError::io("list", disk.location(), error))?;
     let mut sequences: Vec<u64> = names.iter().filter_map(|name| parse_name(name, "log-")).collect();
-    let spare_sequences = names.iter().filter_map(|name| parse_name(name, "spare-")).collect();
+    let spare_numbers = names.iter().filter_map(|name| parse_name(name, "spare-")).collect();
     sequences.sort_unstable();
     let mut maker = Maker { disk: disk.clone(), options: options.clone(), spares: Vec::new() };
     if sequences.is_empty() {
-        clear(&mut maker, spare_sequences).await?;
+        clear(&mut maker, spare_numbers).await?;
         return create(maker).await;
     }
     let mut files = Vec::new();
@@ -63,7 +63,7 @@ pub async fn open(disk: SharedDisk, options: &Options) -> Result<Opened, LogErro
     let Scan { files, replay, states } = scan;
     replay.check(sequences[0], &full_name(&disk, sequences[0]))?;
     // Nothing has been changed up to here.
-    clear(&mut maker, spare_sequences).await?;
+    clear(&mut maker, spare_numbers).await?;
     finish(maker, files, replay, states, end, torn).await
 }
 
@@ -72,12 +72,12 @@ async fn clear(maker: &mut Maker, spares: Vec<u64>) -> Result<(), LogError> {
     let disk = maker.disk.clone();
     let fail = |verb, subject: String| move |error| LogError::io(verb, subject, error);
     maker.remove_temporary().await.map_err(fail("remove", "log-segment.tmp".into()))?;
-    for sequence in spares {
-        let name = spare_name(sequence);
+    for number in spares {
+        let name = spare_name(number);
         let file = disk.open(&name).await.map_err(fail("open", name.clone()))?;
         let bytes = file.len().await.map_err(fail("measure", name.clone()))?;
         if maker.spares.len() < maker.options.spare_segments_max && BLOCK < bytes && bytes % BLOCK == 0 {
-            maker.spares.push(Spare { sequence, bytes });
+            maker.spares.push(Spare { number, bytes });
         } else {
             disk.remove(&name).await.map_err(fail("remove", name))?;
         }
@@ -315,7 +315,10 @@ impl Scan {
         offset: u64,
         number: u64,
     ) -> LogError {
-        let (at_segment, at_offset) = torn.unwrap_or((end.segment, end.offset));
+        // A segment that holds a later batch, but none at its start, had the wanted one there.
+        let is_at_start = end.segment < segment && offset != BLOCK;
+        let place = if is_at_start { (segment, BLOCK) } else { (end.segment, end.offset) };
+        let (at_segment, at_offset) = torn.unwrap_or(place);
         let state = if torn.is_some() { "is not whole" } else { "is not there" };
         let what = format!(
             "batch {} {state}, but batch {number} at byte {offset} of {} shows that it had been synced",

@@ -34,8 +34,8 @@ pub enum Job {
 /// A file that waits for reuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
-    /// The sequence in its name.
-    pub sequence: u64,
+    /// The number in its name. No two have the same; nothing else depends on it.
+    pub number: u64,
     pub bytes: u64,
 }
 
@@ -53,7 +53,7 @@ impl Maker {
         let header = match spare {
             Some(at) => {
                 let header = self.reuse(self.spares[at], sequence).await?;
-                self.disk.rename(&spare_name(self.spares[at].sequence), &name).await?;
+                self.disk.rename(&spare_name(self.spares[at].number), &name).await?;
                 self.spares.remove(at);
                 header
             }
@@ -73,7 +73,7 @@ impl Maker {
     /// Gives a spare its new header; it keeps its name.
     async fn reuse(&self, spare: Spare, sequence: u64) -> io::Result<SegmentHeader> {
         let header = SegmentHeader { sequence, salt: keeper_rt::random_u64(), file_bytes: spare.bytes };
-        let mut file = self.disk.open(&spare_name(spare.sequence)).await?;
+        let mut file = self.disk.open(&spare_name(spare.number)).await?;
         file.write_at(0, &header.encode()).await?;
         file.sync().await?;
         Ok(header)
@@ -129,8 +129,9 @@ impl Maker {
     pub async fn release(&mut self, sequence: u64, bytes: u64, keep: bool) -> io::Result<()> {
         let name = segment_name(sequence);
         if keep {
-            self.disk.rename(&name, &spare_name(sequence)).await?;
-            self.spares.push(Spare { sequence, bytes });
+            let number = self.spares.iter().map(|spare| spare.number + 1).max().unwrap_or(1);
+            self.disk.rename(&name, &spare_name(number)).await?;
+            self.spares.push(Spare { number, bytes });
         } else {
             self.disk.remove(&name).await?;
         }

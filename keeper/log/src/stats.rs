@@ -30,7 +30,7 @@ pub struct WalStats {
     pub queued_bytes: u64,
     /// No further segment can be prepared and the current one is nearly used up: refuse new writes.
     pub full: bool,
-    /// Segments with entries, votes or purges, the current one and a prepared one included.
+    /// Segments in use, the current one included, spares and the prepared one not.
     pub segments: u64,
     pub segment_bytes: u64,
     pub spare_segments: u64,

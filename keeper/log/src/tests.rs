@@ -1,8 +1,7 @@
 //! Tests of the whole log on a faulty disk, in one thread and from seeds.
 
 mod crash_cases;
+mod damage;
 mod executor;
 mod full_disk;
 mod harness;
-mod model;
-mod threads;

@@ -243,8 +243,19 @@ impl Writer {
         }
         self.make_room(bytes).await?;
         let batch = self.gather();
-        self.write_and_sync(batch.records).await?;
-        self.publish(batch).await;
+        self.commit(batch).await
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<(), Stopped> {
+        match self.write_and_sync(batch.records).await {
+            Ok(()) => self.publish(batch).await,
+            Err(stopped) => {
+                for completion in batch.completions {
+                    completion.call(&self.shared.counters, Err(stopped.error()));
+                }
+                return Err(stopped);
+            }
+        }
         Ok(())
     }
 
@@ -334,8 +345,7 @@ impl Writer {
         while let Some(purge) = self.take_early_purge() {
             let mut batch = self.begin_batch();
             self.add(&mut batch, purge, 0);
-            self.write_and_sync(batch.records).await?;
-            self.publish(batch).await;
+            self.commit(batch).await?;
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Lives of a log: each opens it in a simulation of its own, does something and may die at any point.
 
 use super::executor::Executor;
-use crate::faulty::{FaultyDisk, Loss};
+use crate::faulty::FaultyDisk;
+use crate::format::{BatchHeader, SegmentHeader};
+use crate::limits::BLOCK_BYTES;
 use crate::{LogError, Options, Recovered, Wal, open};
 use bytes::Bytes;
 use std::future::Future;
@@ -55,10 +57,6 @@ pub fn contents(faulty: &FaultyDisk) -> Vec<(String, Vec<u8>)> {
     faulty.files().into_iter().map(|(name, _)| (name.clone(), faulty.content(&name).unwrap())).collect()
 }
 
-pub fn crash(faulty: &FaultyDisk, loss: Loss) {
-    faulty.crash(loss);
-}
-
 pub fn entry(index: u64, payload_len: usize) -> (u64, Bytes, Bytes) {
     let head = Bytes::from(format!("head {index}"));
     let payload: Vec<u8> = (0..payload_len).map(|at| (at as u64 ^ index) as u8).collect();
@@ -110,3 +108,49 @@ pub fn fatal_messages() -> (Options, Arc<Mutex<Vec<String>>>) {
     let on_fatal = Arc::new(move |message: &str| hook.lock().unwrap().push(message.to_string()));
     (Options { on_fatal, ..Options::small() }, messages)
 }
+
+/// Lets the other tasks run for a while.
+pub async fn pass(polls: u32) {
+    for _ in 0..polls {
+        let mut has_yielded = false;
+        std::future::poll_fn(|cx| {
+            if has_yielded {
+                return std::task::Poll::Ready(());
+            }
+            has_yielded = true;
+            cx.waker().wake_by_ref();
+            std::task::Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Offset, length and number of every batch header in a segment.
+pub fn batches(faulty: &FaultyDisk, file: &str) -> Vec<(usize, usize, u64)> {
+    let bytes = faulty.content(file).unwrap();
+    let seed = SegmentHeader::decode(&bytes).unwrap().seed();
+    let headers = (BLOCK_BYTES..bytes.len()).step_by(BLOCK_BYTES);
+    headers
+        .filter_map(|at| {
+            let header = BatchHeader::decode(&bytes[at..], seed)?;
+            Some((at, header.padded_bytes() as usize, header.number))
+        })
+        .collect()
+}
+
+/// A log with entries 1 to 3 durable, and then a batch of several blocks with entry 4 written, not synced; the
+/// process is gone. Returns the batch's offset and length in the only used segment.
+pub fn with_unsynced_batch(faulty: &FaultyDisk) -> (usize, usize) {
+    live(faulty, options(), ENOUGH, async |wal, _| {
+        append_each(&wal, 1..4).await;
+        faulty.hold_syncs(true);
+        let _ = queue(&wal, vec![entry(4, 3 * BLOCK_BYTES)]);
+        pass(200).await;
+    })
+    .unwrap();
+    let (offset, len, number) = *batches(faulty, FIRST).last().unwrap();
+    assert_eq!((len, number), (4 * BLOCK_BYTES, 4));
+    (offset, len)
+}
+
+pub const FIRST: &str = "log-0000000000000001.seg";
