@@ -1,12 +1,16 @@
 //! The calls of a client. Each encodes its request, hands it to the session's task and waits for the reply no
 //! longer than the operation timeout.
 
-use crate::call::{Call, Phase, RawAnswer, changes_something};
+use crate::call::{Call, Phase, changes_something};
 use crate::connector::{Connector, TcpConnector};
 use crate::error::ClientError;
 use crate::identities::Identities;
 use crate::limits::{IDENTITIES_MAX, QUEUE_LEN_MAX};
 use crate::options::{Options, Resume};
+use crate::reply::{
+    Answer, Children, Created, NodeData, Reply, decode, first_error, multi_path, select, server_error,
+    unexpected,
+};
 use crate::session::{self, Session, SessionState};
 use crate::watches::{self, Watch, WatchRequest, Watches};
 use bytes::BytesMut;
@@ -22,52 +26,6 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 /// As a version: matches every one.
 pub const ANY_VERSION: i32 = -1;
-
-/// A value with its place in the order of things.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply<T> {
-    /// Of a write: its own. Of a read: the last one applied where it was read. Of an event: that of the change,
-    /// or -1 from servers before 3.9.
-    pub zxid: i64,
-    /// Counts all replies and events of this client in the order in which they came.
-    pub arrival: u64,
-    pub value: T,
-}
-
-impl<T> Reply<T> {
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Reply<U> {
-        Reply { zxid: self.zxid, arrival: self.arrival, value: change(self.value) }
-    }
-}
-
-/// A reply whose error is a value too: it also has a zxid.
-pub type Answer = Reply<Result<Response, ErrorCode>>;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Created {
-    /// With its sequence number, for a sequential node.
-    pub path: String,
-    pub stat: Stat,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeData {
-    /// `None` is ZooKeeper's null data.
-    pub data: Option<Vec<u8>>,
-    pub stat: Stat,
-}
-
-impl NodeData {
-    pub fn bytes(&self) -> &[u8] {
-        self.data.as_deref().unwrap_or_default()
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Children {
-    pub names: Vec<String>,
-    pub stat: Stat,
-}
 
 /// One session, shared by all clones. It ends at the server by [`Client::close`], or else by its timeout some
 /// time after the last clone was dropped.
@@ -435,52 +393,4 @@ fn encode(request: &Request<'_>, bytes_max: usize) -> Result<BytesMut, ClientErr
         )));
     }
     Ok(frame)
-}
-
-fn decode(op: OpCode, raw: RawAnswer) -> Result<Answer, ClientError> {
-    let malformed = |what: String| ClientError::Malformed(what);
-    let value = if raw.error == 0 {
-        Ok(keeper_wire::decode_response(op, &raw.body).map_err(|error| malformed(error.to_string()))?)
-    } else {
-        let unknown = || malformed(format!("{} was answered the unknown error {}", op.name(), raw.error));
-        Err(ErrorCode::from_i32(raw.error).ok_or_else(unknown)?)
-    };
-    Ok(Reply { zxid: raw.zxid, arrival: raw.arrival, value })
-}
-
-fn server_error(code: ErrorCode) -> ClientError {
-    match code {
-        ErrorCode::SessionExpired => ClientError::Expired,
-        code => ClientError::Server(code),
-    }
-}
-
-fn unexpected() -> ClientError {
-    ClientError::Malformed("a reply of another operation".to_owned())
-}
-
-fn select<T>(
-    reply: Reply<Response>,
-    pick: impl FnOnce(Response) -> Option<T>,
-) -> Result<Reply<T>, ClientError> {
-    let Reply { zxid, arrival, value } = reply;
-    pick(value).map(|value| Reply { zxid, arrival, value }).ok_or_else(unexpected)
-}
-
-fn multi_path<'a>(op: &MultiOp<'a>) -> &'a str {
-    match op {
-        MultiOp::Create(_, create) => create.path,
-        MultiOp::Delete(delete) => delete.path,
-        MultiOp::SetData(set) => set.path,
-        MultiOp::Check(check) => check.path,
-        MultiOp::Unserved(_) => "",
-    }
-}
-
-/// The operation that failed. Those before it have no error, those after it `RuntimeInconsistency`.
-fn first_error(results: &[MultiResult]) -> Option<(usize, ErrorCode)> {
-    results.iter().enumerate().find_map(|(index, result)| match result {
-        MultiResult::Error(Some(code)) => Some((index, *code)),
-        _ => None,
-    })
 }

@@ -4,12 +4,12 @@
 //! It must never end a call as failed whose frame was handed over whole: see `in_flight`.
 
 use crate::call::{Call, RawAnswer};
-use crate::client::Reply;
 use crate::connector::Connector;
 use crate::error::ClientError;
 use crate::in_flight::InFlight;
 use crate::limits::{BATCH_LEN_MAX, READ_BYTES, READ_BYTES_MIN, WATCHES_MAX};
 use crate::options::Resume;
+use crate::reply::Reply;
 use crate::session::{Session, SessionState};
 use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;

@@ -35,6 +35,8 @@ mod connection;
 mod identities;
 /// Requests written and not yet answered.
 mod in_flight;
+/// What they return.
+mod reply;
 /// The task that owns the session: dials, hands over to a connection, dials again.
 mod session;
 /// Watches, set anew on every server.
@@ -45,7 +47,7 @@ pub mod admin;
 /// Four-letter words.
 mod four_letter;
 
-pub use client::{ANY_VERSION, Answer, Children, Client, Created, NodeData, Reply};
+pub use client::{ANY_VERSION, Client};
 pub use connector::{Connector, TcpConnector};
 pub use error::ClientError;
 pub use four_letter::four_letter;
@@ -54,5 +56,6 @@ pub use keeper_types::{
     MultiResult, OpCode, Perms, Request, Response, SetDataRequest, Stat, WatchEvent,
 };
 pub use options::{Options, Resume};
+pub use reply::{Answer, Children, Created, NodeData, Reply};
 pub use session::SessionState;
 pub use watches::Watch;

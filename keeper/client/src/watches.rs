@@ -1,9 +1,9 @@
 //! Watches of a session: set by the server with a read, fired at most once, set again on the next server after
 //! the connection is lost.
 
-use crate::client::Reply;
 use crate::error::ClientError;
 use crate::limits::{SET_WATCHES_BYTES_MAX, WATCHES_MAX};
+use crate::reply::Reply;
 use crate::session::SessionState;
 use bytes::BytesMut;
 use keeper_types::{ErrorCode, EventKind, OpCode, Request, SetWatchesRequest, WatchEvent};
