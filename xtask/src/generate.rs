@@ -39,11 +39,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Every generated file with its text.
 fn files() -> Result<Vec<(PathBuf, String)>> {
-    let root = paths::root();
-    let mut files = Vec::new();
-    for (name, yaml) in castellan_api::crd_files() {
-        files.push((root.join("crds").join(name), yaml.clone()));
-        files.push((root.join("charts/castellan-crds/templates").join(name), yaml));
-    }
-    Ok(files)
+    let files = castellan_api::generated_files();
+    Ok(files.into_iter().map(|(path, text)| (paths::root().join(path), text)).collect())
 }

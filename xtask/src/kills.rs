@@ -50,7 +50,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let verdict = kills::run(&mut cluster, &options, &mut say).await;
     let verdict = verdict.with_context(|| format!("seed {seed}; files in {}", folder.display()))?;
     println!("{count} kills in {:.0} s, seed {seed}: {verdict}", begin.elapsed().as_secs_f64());
-    verdict.check().with_context(|| format!("seed {seed}; files in {}", folder.display()))?;
+    verdict.check(&folder).with_context(|| format!("seed {seed}; files in {}", folder.display()))?;
     drop(cluster);
     std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }

@@ -8,16 +8,18 @@ mod read_back;
 pub mod record;
 mod session;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use keeper_client::{ClientError, CreateMode, ErrorCode};
+use keeper_history::{History, Kind, Operation, Outcome, Report, Seen};
 use tokio::task::JoinHandle;
 
 pub use record::Counts;
-use record::{Clock, Operation, Record};
+use record::{Clock, Record};
 use session::{Session, Shared};
 
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Options {
     pub seed: u64,
     /// Repeated attempts to open a session, each as long as a call may wait.
     pub connect_tries: usize,
+    /// Hold reads to the zxid in their reply's header; real ZooKeeper does not promise it.
+    pub read_at_its_zxid: bool,
 }
 
 impl Options {
@@ -45,6 +49,7 @@ impl Options {
             pause: Duration::from_millis(2),
             seed,
             connect_tries: 4,
+            read_at_its_zxid: true,
         }
     }
 }
@@ -77,23 +82,29 @@ impl Paths {
 pub struct Load {
     shared: Arc<Shared>,
     sessions: Vec<JoinHandle<Result<Record>>>,
+    prepared: Vec<Operation>,
 }
 
 /// What a run showed.
 #[derive(Debug)]
 pub struct Verdict {
     pub counts: Counts,
-    /// Empty when every promise was kept.
+    /// Broken promises that the loader saw itself. Empty when all were kept.
     pub violations: Vec<String>,
+    /// What the checker says of the whole history.
+    pub report: Report,
+    pub history: History,
     /// Longest time in which no session got a write acknowledged.
     pub longest_gap: Duration,
-    pub operations: usize,
 }
 
 const ROOT: &str = "/castellan-checked";
 /// Sessions finish their last write within it, or the run has failed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 const VIOLATIONS_SHOWN: usize = 20;
+/// Numbers of the workers that are no load sessions: those of the read-back follow.
+const PREPARING_PROCESS: u32 = 1 << 20;
+const READING_PROCESS: u32 = PREPARING_PROCESS + 1;
 
 impl Load {
     /// Opens all sessions and begins.
@@ -101,11 +112,12 @@ impl Load {
         let run =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_micros());
         let paths = Paths { root: format!("{ROOT}/{run}") };
-        prepare(&options, &paths).await.context("cannot prepare the load")?;
+        let clock = Clock::start();
+        let prepared = prepare(&options, &paths, clock).await.context("cannot prepare the load")?;
         let shared = Arc::new(Shared {
             options,
             paths,
-            clock: Clock::start(),
+            clock,
             stop: AtomicBool::new(false),
             acknowledged: AtomicU64::new(0),
         });
@@ -114,7 +126,7 @@ impl Load {
             let session = Session::start(Arc::clone(&shared), index).await?;
             sessions.push(tokio::spawn(session.run()));
         }
-        Ok(Load { shared, sessions })
+        Ok(Load { shared, sessions, prepared })
     }
 
     /// Acknowledged writes up to now.
@@ -149,30 +161,49 @@ impl Load {
         }
         let mut options = self.shared.options.clone();
         options.hosts = hosts;
-        let mut violations = read_back::check(&options, &self.shared.paths, &records).await?;
+        let clock = self.shared.clock;
+        let (mut violations, final_reads) =
+            read_back::check(&options, &self.shared.paths, &records, clock).await?;
         let mut counts = Counts::default();
-        let mut operations = Vec::new();
+        let mut history = History { operations: self.prepared };
         for record in records {
             counts.add(&record.counts);
             violations.extend(record.violations);
-            operations.extend(record.operations);
+            history.operations.extend(record.operations);
         }
+        history.operations.extend(final_reads);
         if counts.sessions_lost > 0 {
             violations.push(format!("{} sessions were lost", counts.sessions_lost));
         }
-        let longest_gap = longest_gap(&operations);
-        Ok(Verdict { counts, violations, longest_gap, operations: operations.len() })
+        let check = keeper_history::Options { read_at_its_zxid: options.read_at_its_zxid };
+        let report = keeper_history::check_with(&history, check);
+        let longest_gap = longest_gap(&history);
+        Ok(Verdict { counts, violations, report, history, longest_gap })
     }
 }
 
 impl Verdict {
-    /// An error that lists what was broken.
-    pub fn check(&self) -> Result<()> {
-        if self.violations.is_empty() {
+    pub fn is_clean(&self) -> bool {
+        self.violations.is_empty() && self.report.is_clean()
+    }
+
+    /// An error that lists what was broken. The history goes into `folder` then.
+    pub fn check(&self, folder: &Path) -> Result<()> {
+        if self.is_clean() {
             return Ok(());
         }
+        let path = folder.join("history.jsonl");
+        let file =
+            std::fs::File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        self.history.write_jsonl(&mut std::io::BufWriter::new(file))?;
+        let count = self.violations.len() as u64 + self.report.violations_found;
         let shown: Vec<&str> = self.violations.iter().take(VIOLATIONS_SHOWN).map(String::as_str).collect();
-        bail!("{} promises broken:\n{}", self.violations.len(), shown.join("\n"))
+        bail!(
+            "{count} promises broken; history in {}:\n{}\n{}",
+            path.display(),
+            shown.join("\n"),
+            self.report
+        )
     }
 }
 
@@ -183,7 +214,7 @@ impl std::fmt::Display for Verdict {
             f,
             "{} writes, {} reads, {} syncs, {} watch events; {} unknown outcomes ({} had been applied, {} applied by \
              the second attempt); {} reconnects, {} of {} sessions lost; longest time without a write {:.0} ms; \
-             {} violations",
+             history of {} operations; {} violations",
             c.writes,
             c.reads,
             c.syncs,
@@ -195,30 +226,43 @@ impl std::fmt::Display for Verdict {
             c.sessions_lost,
             c.sessions,
             self.longest_gap.as_secs_f64() * 1000.0,
-            self.violations.len()
+            self.history.operations.len(),
+            self.violations.len() as u64 + self.report.violations_found
         )
     }
 }
 
-async fn prepare(options: &Options, paths: &Paths) -> Result<()> {
+/// Makes the nodes that all sessions share; returns what it did as part of the history.
+async fn prepare(options: &Options, paths: &Paths, clock: Clock) -> Result<Vec<Operation>> {
     let client = session::connect(options).await?;
     let mut nodes = vec![ROOT.to_string(), paths.root.clone(), paths.queue()];
     nodes.extend((0..options.shared_keys).map(|key| paths.shared(key)));
+    let mut operations = Vec::new();
     for node in nodes {
-        match client.create(&node, b"first", CreateMode::Persistent).await {
-            Ok(_) | Err(ClientError::Server(ErrorCode::NodeExists)) => {}
+        let value = format!("first of {node}");
+        let mut create = record::operation(Kind::Create, &node, clock.now_ns());
+        match client.create(&node, value.as_bytes(), CreateMode::Persistent).await {
+            Ok(reply) => {
+                create.session = client.session_id();
+                create.process = PREPARING_PROCESS;
+                create.value = Some(value);
+                create.returned_at_ns = Some(clock.now_ns());
+                let reply = reply.map(|created| created.stat);
+                create.outcome = Outcome::Ok(Seen { path: Some(node), ..record::seen(&reply) });
+                operations.push(create);
+            }
+            Err(ClientError::Server(ErrorCode::NodeExists)) if node == ROOT => {}
             Err(error) => return Err(error).with_context(|| format!("create {node}")),
         }
     }
-    client.close().await.context("cannot close the preparing session")
+    client.close().await.context("cannot close the preparing session")?;
+    Ok(operations)
 }
 
-fn longest_gap(operations: &[Operation]) -> Duration {
-    let mut times: Vec<u64> = operations
-        .iter()
-        .filter(|operation| operation.zxid > 0)
-        .map(|operation| operation.return_ns)
-        .collect();
+fn longest_gap(history: &History) -> Duration {
+    let written = |operation: &&Operation| operation.kind.is_write() && operation.seen().is_some();
+    let mut times: Vec<u64> =
+        history.operations.iter().filter(written).filter_map(|operation| operation.returned_at_ns).collect();
     times.sort_unstable();
     let gap = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
     Duration::from_nanos(gap)

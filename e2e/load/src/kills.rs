@@ -50,6 +50,7 @@ pub async fn run(
     let hosts: Vec<String> = cluster.hosts().iter().map(ToString::to_string).collect();
     let mut load_options = checked::Options::new(hosts.clone(), options.seed);
     load_options.sessions = options.sessions;
+    load_options.read_at_its_zxid = cluster.name() == "keeper";
     let load = Load::start(load_options).await?;
     load.wait_writes(WRITES_BETWEEN, RECOVERY_TIMEOUT).await?;
     for kill in 0..options.kills {

@@ -4,54 +4,126 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use keeper_client::{Client, ClientError, ErrorCode};
+use keeper_client::{Client, ClientError, ErrorCode, NodeData, Reply};
+use keeper_history::{Kind, Operation, Outcome, Seen};
 
-use super::record::Record;
-use super::{Options, Paths, session};
+use super::record::{Clock, Record, operation, seen};
+use super::{Options, Paths, READING_PROCESS, session};
 
-/// Reads in flight at once.
+/// Reads in flight at once, each as a worker of its own.
 const DEPTH: usize = 64;
 
-/// Returns what is not as acknowledged.
-pub async fn check(options: &Options, paths: &Paths, records: &[Record]) -> Result<Vec<String>> {
+/// Returns what is not as acknowledged, and the reads themselves.
+pub async fn check(
+    options: &Options,
+    paths: &Paths,
+    records: &[Record],
+    clock: Clock,
+) -> Result<(Vec<String>, Vec<Operation>)> {
     let client = session::connect(options).await.context("cannot connect for the read-back")?;
     client.sync("/").await.context("cannot sync before the read-back")?;
     let mut violations = Vec::new();
+    let mut reader = Reader { client: client.clone(), clock, reads: Vec::new() };
     for (index, record) in records.iter().enumerate() {
-        check_created(&client, record, &mut violations).await?;
+        let nodes = record.created.iter().chain(&record.sequential);
+        reader
+            .check_nodes(nodes.map(|(path, value)| (path.as_str(), value.as_str(), 0)), &mut violations)
+            .await?;
+        let (path, value, version) = &record.register;
+        reader.check_nodes([(path.as_str(), value.as_str(), *version)].into_iter(), &mut violations).await?;
         check_names(&client, paths, index, record, &mut violations).await?;
-        check_register(&client, record, &mut violations).await?;
         check_ephemeral(&client, record, &mut violations).await?;
+    }
+    for key in 0..options.shared_keys {
+        // What must stand there only the whole history tells.
+        reader.read(&paths.shared(key)).await?;
     }
     check_queue(&client, paths, records, &mut violations).await?;
     client.close().await.context("cannot close the session of the read-back")?;
-    Ok(violations)
+    Ok((violations, reader.reads))
 }
 
-async fn check_created(client: &Client, record: &Record, violations: &mut Vec<String>) -> Result<()> {
-    for chunk in record.created.chunks(DEPTH) {
-        let mut reads = tokio::task::JoinSet::new();
-        for (path, value) in chunk.iter().cloned() {
-            let client = client.clone();
-            reads.spawn(async move { (client.get(&path).await, path, value) });
-        }
-        while let Some(read) = reads.join_next().await {
-            let (answer, path, value) = read?;
-            match answer {
-                Ok(reply) if reply.value.bytes() == value.as_bytes() && reply.value.stat.version == 0 => {}
-                Ok(reply) => violations.push(format!(
-                    "{path} holds `{}` of version {} where `{value}` was created and never changed",
-                    String::from_utf8_lossy(reply.value.bytes()),
-                    reply.value.stat.version
-                )),
-                Err(ClientError::Server(ErrorCode::NoNode)) => {
-                    violations.push(format!("LOST: {path} was acknowledged and is not there"));
-                }
-                Err(error) => return Err(error).with_context(|| format!("get {path}")),
+struct Reader {
+    client: Client,
+    clock: Clock,
+    reads: Vec<Operation>,
+}
+
+impl Reader {
+    async fn read(&mut self, path: &str) -> Result<()> {
+        let begun = self.clock.now_ns();
+        let answer = self.client.get(path).await;
+        self.note(path, 0, begun, &answer)
+    }
+
+    fn note(
+        &mut self,
+        path: &str,
+        worker: usize,
+        begun: u64,
+        answer: &Result<Reply<NodeData>, ClientError>,
+    ) -> Result<()> {
+        let outcome = match answer {
+            Ok(reply) => {
+                let value = String::from_utf8_lossy(reply.value.bytes()).into_owned();
+                Outcome::Ok(Seen { value: Some(value), ..seen(&reply.clone().map(|node| node.stat)) })
+            }
+            Err(ClientError::Server(code)) => Outcome::Err { code: code.as_i32(), zxid: 0 },
+            Err(error) => return Err(error.clone()).with_context(|| format!("get {path}")),
+        };
+        self.reads.push(Operation {
+            session: self.client.session_id(),
+            process: READING_PROCESS + worker as u32,
+            is_final: true,
+            returned_at_ns: Some(self.clock.now_ns()),
+            outcome,
+            ..operation(Kind::Get, path, begun)
+        });
+        Ok(())
+    }
+
+    /// Reads (path, value, version), many at once, and compares.
+    async fn check_nodes(
+        &mut self,
+        nodes: impl Iterator<Item = (&str, &str, i32)>,
+        violations: &mut Vec<String>,
+    ) -> Result<()> {
+        let nodes: Vec<(&str, &str, i32)> = nodes.collect();
+        for chunk in nodes.chunks(DEPTH) {
+            let begun = self.clock.now_ns();
+            let mut reads = tokio::task::JoinSet::new();
+            for (worker, (path, ..)) in chunk.iter().enumerate() {
+                let (client, path) = (self.client.clone(), (*path).to_string());
+                reads.spawn(async move { (worker, client.get(&path).await) });
+            }
+            while let Some(read) = reads.join_next().await {
+                let (worker, answer) = read?;
+                let (path, value, version) = chunk[worker];
+                self.note(path, worker, begun, &answer)?;
+                violations.extend(compare(path, value, version, &answer));
             }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+fn compare(
+    path: &str,
+    value: &str,
+    version: i32,
+    answer: &Result<Reply<NodeData>, ClientError>,
+) -> Option<String> {
+    let reply = match answer {
+        Ok(reply) => reply,
+        Err(ClientError::Server(ErrorCode::NoNode)) => {
+            return Some(format!("LOST: {path} was acknowledged and is not there"));
+        }
+        Err(error) => return Some(format!("{path} cannot be read: {error}")),
+    };
+    let (found, found_version) = (String::from_utf8_lossy(reply.value.bytes()), reply.value.stat.version);
+    (found != value || found_version != version).then(|| {
+        format!("{path} holds `{found}` of version {found_version} where `{value}` was acknowledged as version {version}")
+    })
 }
 
 /// Nodes that nobody created, or that came twice under another name.
@@ -67,19 +139,6 @@ async fn check_names(
     let found = names.iter().filter(|name| name.starts_with('n')).count();
     if found != record.created.len() {
         violations.push(format!("{directory} has {found} nodes where {} were created", record.created.len()));
-    }
-    Ok(())
-}
-
-async fn check_register(client: &Client, record: &Record, violations: &mut Vec<String>) -> Result<()> {
-    let (path, value, version) = &record.register;
-    let reply = client.get(path).await.with_context(|| format!("get {path}"))?;
-    let found = String::from_utf8_lossy(reply.value.bytes()).into_owned();
-    let found_version = reply.value.stat.version;
-    if found != *value || found_version != *version {
-        violations.push(format!(
-            "{path} holds `{found}` of version {found_version} where `{value}` was acknowledged as version {version}"
-        ));
     }
     Ok(())
 }
@@ -127,7 +186,7 @@ async fn check_queue(
         violations.push(format!("{queue} has {} nodes where {acknowledged} were created", names.len()));
     }
     let there: std::collections::BTreeSet<&str> = names.iter().map(String::as_str).collect();
-    for path in records.iter().flat_map(|record| &record.sequential) {
+    for (path, _) in records.iter().flat_map(|record| &record.sequential) {
         let name = path.rsplit('/').next().unwrap_or_default();
         if !there.contains(name) {
             violations.push(format!("LOST: {path} was acknowledged and is not there"));

@@ -2,56 +2,68 @@
 
 use std::time::Instant;
 
-/// One finished or forever unknown call, or one event.
+use keeper_client::{Reply, Stat};
+use keeper_history::{Kind, Operation, Outcome, Seen};
+
+/// An operation with its place in the order in which replies and events came to its client; 0 when none came.
 #[derive(Clone, Debug)]
-pub struct Operation {
-    /// Number of the loader session.
-    pub client: usize,
-    /// The server's session it ran in; it changes only when a session was lost.
-    pub session_id: i64,
-    /// Nanoseconds since the run began.
-    pub call_ns: u64,
-    pub return_ns: u64,
-    /// Order in which replies and events came to this client; 0 when nothing came.
+pub struct Recorded {
     pub arrival: u64,
-    /// zxid of the reply's header; 0 when nothing came.
-    pub zxid: i64,
-    pub action: Action,
+    pub operation: Operation,
 }
 
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// The node was created: version 0, its czxid the zxid of the write.
-    Created {
-        path: String,
-        value: String,
-        czxid: i64,
-    },
-    /// The value was written as `version`, at `mzxid`.
-    Written {
-        path: String,
-        value: String,
-        version: i32,
-        mzxid: i64,
-    },
-    /// Nobody knows whether the value was written.
-    Unknown {
-        path: String,
-        value: String,
-    },
-    Read {
-        path: String,
-        value: String,
-        version: i32,
-        mzxid: i64,
-    },
-    Sync,
-    /// A watch left by a read that saw `seen_mzxid`, as the client's reply number `set_arrival`, fired.
-    Event {
-        path: String,
-        set_arrival: u64,
-        seen_mzxid: i64,
-    },
+/// An operation of `path` whose outcome is not known yet.
+pub fn operation(kind: Kind, path: &str, invoked_at_ns: u64) -> Operation {
+    Operation {
+        session: 0,
+        process: 0,
+        kind,
+        path: path.into(),
+        value: None,
+        expected_version: None,
+        watch: false,
+        is_final: false,
+        invoked_at_ns,
+        returned_at_ns: None,
+        outcome: Outcome::Unknown,
+    }
+}
+
+/// What a reply with a Stat showed.
+pub fn seen(reply: &Reply<Stat>) -> Seen {
+    let Stat { czxid, mzxid, version, .. } = reply.value;
+    Seen {
+        zxid: reply.zxid,
+        czxid: Some(czxid),
+        mzxid: Some(mzxid),
+        version: Some(version),
+        ..Seen::default()
+    }
+}
+
+/// Events are stamped when the loader gets round to them, which may be after replies that came behind them. Their
+/// place in the stream is known, so the time is set back to that of the first such reply. Of one client only.
+pub fn date_events(recorded: &mut [Recorded]) {
+    let mut replies: Vec<(u64, u64)> = recorded
+        .iter()
+        .filter(|one| one.arrival > 0 && one.operation.kind != Kind::Event)
+        .filter_map(|one| Some((one.arrival, one.operation.returned_at_ns?)))
+        .collect();
+    replies.sort_unstable();
+    // The earliest time of this reply and all behind it.
+    let mut earliest = u64::MAX;
+    for (_, time) in replies.iter_mut().rev() {
+        earliest = earliest.min(*time);
+        *time = earliest;
+    }
+    for one in recorded.iter_mut().filter(|one| one.operation.kind == Kind::Event) {
+        let behind = replies.partition_point(|(arrival, _)| *arrival < one.arrival);
+        if let Some((_, time)) = replies.get(behind) {
+            let time = one.operation.invoked_at_ns.min(*time);
+            one.operation.invoked_at_ns = time;
+            one.operation.returned_at_ns = Some(time);
+        }
+    }
 }
 
 /// Clock of a run: all sessions stamp with it.
@@ -72,10 +84,12 @@ impl Clock {
 #[derive(Debug, Default)]
 pub struct Record {
     pub operations: Vec<Operation>,
+    /// Of the client in use now; dated and moved to `operations` when it ends.
+    pub recorded: Vec<Recorded>,
     /// Nodes that must exist at the end with exactly this value: (path, value).
     pub created: Vec<(String, String)>,
-    /// Names of acknowledged sequential nodes.
-    pub sequential: Vec<String>,
+    /// Acknowledged sequential nodes: (path, value).
+    pub sequential: Vec<(String, String)>,
     /// Own register: path, value and version it must have at the end.
     pub register: (String, String, i32),
     /// Own ephemeral node and the session that must own it.
@@ -104,6 +118,14 @@ pub struct Counts {
     pub sessions_lost: u64,
 }
 
+impl Record {
+    /// The client in use has ended: what it recorded is complete.
+    pub fn end_client(&mut self) {
+        date_events(&mut self.recorded);
+        self.operations.extend(self.recorded.drain(..).map(|one| one.operation));
+    }
+}
+
 impl Counts {
     pub fn add(&mut self, other: &Counts) {
         self.writes += other.writes;
@@ -116,5 +138,30 @@ impl Counts {
         self.reconnects += other.reconnects;
         self.sessions += other.sessions;
         self.sessions_lost += other.sessions_lost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(kind: Kind, arrival: u64, time: u64) -> Recorded {
+        let mut operation = operation(kind, "/a", time);
+        operation.returned_at_ns = Some(time);
+        Recorded { arrival, operation }
+    }
+
+    #[test]
+    fn an_event_is_dated_before_the_replies_behind_it() {
+        let mut all = vec![
+            recorded(Kind::Get, 1, 10),
+            recorded(Kind::Get, 3, 30),
+            recorded(Kind::Get, 4, 40),
+            recorded(Kind::Event, 2, 45),
+            recorded(Kind::Event, 5, 50),
+        ];
+        date_events(&mut all);
+        let times: Vec<u64> = all.iter().filter_map(|one| one.operation.returned_at_ns).collect();
+        assert_eq!(times, [10, 30, 40, 30, 50]);
     }
 }

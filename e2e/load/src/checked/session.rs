@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use keeper_client::{
-    Client, ClientError, CreateMode, ErrorCode, Options, Reply, SessionState, Stat, WatchEvent,
+    Client, ClientError, CreateMode, ErrorCode, NodeData, Options, Reply, SessionState, Stat, WatchEvent,
 };
 use tokio::sync::mpsc;
 
-use super::record::{Action, Clock, Operation, Record};
+use keeper_history::{Kind, Operation, Outcome, Seen};
+
+use super::record::{Clock, Record, Recorded, operation, seen};
 use super::{Options as LoadOptions, Paths};
 use crate::random::Random;
 
@@ -37,13 +39,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// A call that waits for so long gives up for this attempt.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(15);
 
-struct WatchFired {
-    path: String,
-    set_arrival: u64,
-    seen_mzxid: i64,
-    event: Reply<WatchEvent>,
-}
-
 pub struct Session {
     shared: Arc<Shared>,
     index: usize,
@@ -54,8 +49,8 @@ pub struct Session {
     counter: u64,
     register_version: i32,
     watches_open: usize,
-    fired: mpsc::Sender<Option<WatchFired>>,
-    fired_receiver: mpsc::Receiver<Option<WatchFired>>,
+    fired: mpsc::Sender<Option<Reply<WatchEvent>>>,
+    fired_receiver: mpsc::Receiver<Option<Reply<WatchEvent>>>,
     last_address: String,
 }
 
@@ -120,7 +115,7 @@ impl Session {
 
     async fn set_up(&mut self) -> Result<()> {
         let directory = self.shared.paths.directory(self.index);
-        self.create_once(&directory, "").await?;
+        self.create_once(&directory, &format!("directory-{}", self.index)).await?;
         let register = self.shared.paths.register(self.index);
         let value = self.unique();
         self.create_once(&register, &value).await?;
@@ -155,6 +150,7 @@ impl Session {
         // What the last writes of others fired is on its way.
         tokio::time::sleep(RETRY_PAUSE).await;
         self.note_events();
+        self.record.end_client();
         Ok(self.record)
     }
 
@@ -180,27 +176,33 @@ impl Session {
         self.record.violations.push(format!("session {}: {text}", self.index));
     }
 
-    fn push(&mut self, call_ns: u64, zxid: i64, arrival: u64, action: Action) {
-        let acknowledged = matches!(action, Action::Created { .. } | Action::Written { .. });
-        match &action {
-            Action::Created { .. } | Action::Written { .. } => self.record.counts.writes += 1,
-            Action::Read { .. } => self.record.counts.reads += 1,
-            Action::Sync => self.record.counts.syncs += 1,
-            Action::Event { .. } => self.record.counts.events += 1,
-            Action::Unknown { .. } => {}
+    fn push(&mut self, arrival: u64, operation: Operation) {
+        let done = matches!(operation.outcome, Outcome::Ok(_));
+        let counts = &mut self.record.counts;
+        match operation.kind {
+            Kind::Sync => counts.syncs += 1,
+            Kind::Event => counts.events += 1,
+            kind if kind.is_write() && done => {
+                counts.writes += 1;
+                self.shared.acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            kind if kind.is_read() => counts.reads += 1,
+            _ => {}
         }
-        if acknowledged {
-            self.shared.acknowledged.fetch_add(1, Ordering::Relaxed);
-        }
-        self.record.operations.push(Operation {
-            client: self.index,
-            session_id: self.client.session_id(),
-            call_ns,
-            return_ns: self.shared.clock.now_ns(),
-            arrival,
-            zxid,
-            action,
-        });
+        let (session, process) = (self.client.session_id(), self.index as u32);
+        self.record
+            .recorded
+            .push(Recorded { arrival, operation: Operation { session, process, ..operation } });
+    }
+
+    /// A write that is known to have been done.
+    fn push_done(&mut self, arrival: u64, operation: Operation, seen: Seen) {
+        let returned_at_ns = Some(self.shared.clock.now_ns());
+        self.push(arrival, Operation { returned_at_ns, outcome: Outcome::Ok(seen), ..operation });
+    }
+
+    fn begin(&self, kind: Kind, path: &str) -> Operation {
+        operation(kind, path, self.shared.clock.now_ns())
     }
 
     /// Errors that pass: waits and returns. A lost session is counted and replaced. Anything else ends the run.
@@ -216,6 +218,7 @@ impl Session {
             ClientError::Expired | ClientError::Closed => {
                 self.record.counts.sessions_lost += 1;
                 self.record.counts.sessions += 1;
+                self.record.end_client();
                 self.client = connect(&self.shared.options).await?;
                 self.last_address.clear();
                 Box::pin(self.create_ephemeral()).await
@@ -260,29 +263,34 @@ impl Session {
         }
     }
 
+    /// What a write that had been applied before its repetition left behind; its own reply was lost.
+    async fn left_behind(&mut self, path: &str, value: &str) -> Result<(u64, Seen)> {
+        let (found, reply) = self.get(path).await?;
+        if found != value {
+            self.violation(format!("{path} holds `{found}` where only `{value}` was written"));
+        }
+        // Of a lost reply only the zxid of the change is known, not where it came in the stream.
+        Ok((0, Seen { zxid: reply.value.mzxid, ..seen(&reply) }))
+    }
+
     async fn set_register(&mut self) -> Result<()> {
         let path = self.record.register.0.clone();
         let (value, version) = (self.unique(), self.register_version);
-        let call_ns = self.shared.clock.now_ns();
+        let mut set = self.begin(Kind::Set, &path);
+        set.value = Some(value.clone());
+        set.expected_version = Some(version);
         let settled = self.settle(&Write { path: &path, value: &value, replaces: Some(version) }).await;
-        let settled = settled.with_context(|| format!("set {path} of version {version}"))?;
-        let (zxid, arrival, stat) = match settled {
-            Settled::Done(reply) => (reply.zxid, reply.arrival, reply.value),
-            Settled::Before => {
-                let (found, reply) = self.get(&path).await?;
-                if found != value {
-                    self.violation(format!("{path} holds `{found}` where only `{value}` was written"));
-                }
-                (reply.value.mzxid, 0, reply.value)
-            }
+        let (arrival, seen) = match settled.with_context(|| format!("set {path} of version {version}"))? {
+            Settled::Done(reply) => (reply.arrival, seen(&reply)),
+            Settled::Before => self.left_behind(&path, &value).await?,
         };
-        if stat.version != version + 1 {
-            self.violation(format!("{path} went from version {version} to {} by one write", stat.version));
+        let now = seen.version.unwrap_or(version + 1);
+        if now != version + 1 {
+            self.violation(format!("{path} went from version {version} to {now} by one write"));
         }
-        self.register_version = stat.version;
-        self.record.register = (path.clone(), value.clone(), stat.version);
-        let action = Action::Written { path, value, version: stat.version, mzxid: stat.mzxid };
-        self.push(call_ns, zxid, arrival, action);
+        self.register_version = now;
+        self.record.register = (path, value, now);
+        self.push_done(arrival, set, seen);
         Ok(())
     }
 
@@ -304,70 +312,72 @@ impl Session {
 
     /// Others write here too, so a lost answer stays unknown; only somebody's read can show it.
     async fn write_shared(&mut self, path: String, value: String, version: i32) -> Result<()> {
-        let call_ns = self.shared.clock.now_ns();
+        let mut set = self.begin(Kind::Set, &path);
+        set.value = Some(value.clone());
+        set.expected_version = (version >= 0).then_some(version);
         match self.client.set(&path, value.as_bytes(), version).await {
             Ok(reply) => {
-                let Stat { version: now, mzxid, .. } = reply.value;
-                if version >= 0 && now != version + 1 {
-                    self.violation(format!("{path}: a set of version {version} answered version {now}"));
-                }
-                let action = Action::Written { path, value, version: now, mzxid };
-                self.push(call_ns, reply.zxid, reply.arrival, action);
+                self.push_done(reply.arrival, set, seen(&reply));
                 Ok(())
             }
-            Err(ClientError::Server(ErrorCode::BadVersion)) if version >= 0 => Ok(()),
+            Err(ClientError::Server(code @ ErrorCode::BadVersion)) if version >= 0 => {
+                set.returned_at_ns = Some(self.shared.clock.now_ns());
+                set.outcome = Outcome::Err { code: code.as_i32(), zxid: 0 };
+                self.push(0, set);
+                Ok(())
+            }
             Err(error) => {
                 if error.maybe_applied() {
                     self.record.counts.unknown += 1;
-                    self.push(call_ns, 0, 0, Action::Unknown { path, value });
+                    self.push(0, set);
                 }
                 self.retry_or_fail(error).await
             }
         }
     }
 
-    async fn read(&mut self, sync: bool) -> Result<()> {
+    async fn read(&mut self, after_sync: bool) -> Result<()> {
         let path = self.shared_path();
-        if sync {
-            let call_ns = self.shared.clock.now_ns();
+        if after_sync {
+            let sync = self.begin(Kind::Sync, &path);
             match self.client.sync(&path).await {
-                Ok(reply) => self.push(call_ns, reply.zxid, reply.arrival, Action::Sync),
+                Ok(reply) => {
+                    self.push_done(reply.arrival, sync, Seen { zxid: reply.zxid, ..Seen::default() });
+                }
                 Err(error) => return self.retry_or_fail(error).await,
             }
         }
-        let call_ns = self.shared.clock.now_ns();
+        let get = self.begin(Kind::Get, &path);
         match self.client.get(&path).await {
             Ok(reply) => {
-                self.push_read(call_ns, path, &reply);
+                self.push_read(get, reply);
                 Ok(())
             }
             Err(error) => self.retry_or_fail(error).await,
         }
     }
 
-    fn push_read(&mut self, call_ns: u64, path: String, reply: &Reply<keeper_client::NodeData>) {
+    fn push_read(&mut self, get: Operation, reply: Reply<NodeData>) {
         let value = String::from_utf8_lossy(reply.value.bytes()).into_owned();
-        let Stat { version, mzxid, .. } = reply.value.stat;
-        self.push(call_ns, reply.zxid, reply.arrival, Action::Read { path, value, version, mzxid });
+        let reply = reply.map(|node| node.stat);
+        self.push_done(reply.arrival, get, Seen { value: Some(value), ..seen(&reply) });
     }
 
     /// Creates a node that nobody else creates, exactly once.
     async fn create_once(&mut self, path: &str, value: &str) -> Result<()> {
-        let call_ns = self.shared.clock.now_ns();
-        let settled = self.settle(&Write { path, value, replaces: None }).await;
-        let settled = settled.with_context(|| format!("create {path}"))?;
-        let (zxid, arrival, czxid) = match settled {
-            Settled::Done(reply) => (reply.zxid, reply.arrival, reply.value.czxid),
-            Settled::Before => {
-                let (found, reply) = self.get(path).await?;
-                if found != value || reply.value.version != 0 {
-                    self.violation(format!("{path} holds `{found}` where `{value}` was created"));
-                }
-                (reply.value.czxid, 0, reply.value.czxid)
-            }
+        let mut create = self.begin(Kind::Create, path);
+        create.value = Some(value.into());
+        self.settle_create(create, value).await
+    }
+
+    async fn settle_create(&mut self, create: Operation, value: &str) -> Result<()> {
+        let path = create.path.clone();
+        let settled = self.settle(&Write { path: &path, value, replaces: None }).await;
+        let (arrival, seen) = match settled.with_context(|| format!("create {path}"))? {
+            Settled::Done(reply) => (reply.arrival, seen(&reply)),
+            Settled::Before => self.left_behind(&path, value).await?,
         };
-        let action = Action::Created { path: path.into(), value: value.into(), czxid };
-        self.push(call_ns, zxid, arrival, action);
+        self.push_done(arrival, create, Seen { path: Some(path), ..seen });
         Ok(())
     }
 
@@ -380,52 +390,47 @@ impl Session {
                 (format!("{directory}/n{:08}", self.counter), value)
             })
             .collect();
-        let call_ns = self.shared.clock.now_ns();
+        let begun = self.shared.clock.now_ns();
         let client = self.client.clone();
         let writes: Vec<Write<'_>> =
             nodes.iter().map(|(path, value)| Write { path, value, replaces: None }).collect();
         let [a, b, c, d] = [0, 1, 2, 3].map(|i| writes[i].attempt(&client));
         let answers: [_; BURST] = tokio::join!(a, b, c, d).into();
         for ((path, value), answer) in nodes.into_iter().zip(answers) {
+            let mut create = operation(Kind::Create, &path, begun);
+            create.value = Some(value.clone());
             match answer {
                 Ok(reply) => {
-                    let czxid = reply.value.czxid;
-                    let action = Action::Created { path: path.clone(), value: value.clone(), czxid };
-                    self.push(call_ns, reply.zxid, reply.arrival, action);
+                    self.push_done(reply.arrival, create, Seen { path: Some(path.clone()), ..seen(&reply) })
                 }
-                Err(error) => self.finish_create(&path, &value, error).await?,
+                Err(error) => self.finish_create(create, &value, error).await?,
             }
             self.record.created.push((path, value));
         }
         Ok(())
     }
 
-    async fn finish_create(&mut self, path: &str, value: &str, error: ClientError) -> Result<()> {
-        let unknown = error.maybe_applied();
+    async fn finish_create(&mut self, create: Operation, value: &str, error: ClientError) -> Result<()> {
+        let (path, unknown) = (create.path.clone(), error.maybe_applied());
         self.retry_or_fail(error).await?;
         if !unknown {
-            return self.create_once(path, value).await;
+            return self.settle_create(create, value).await;
         }
         self.record.counts.unknown += 1;
         // The same session asks: either its old connection's write is applied by now, or it never will be.
         let found = loop {
-            match self.client.exists(path).await {
+            match self.client.exists(&path).await {
                 Ok(reply) => break reply.value.is_some(),
                 Err(error) => self.retry_or_fail(error).await?,
             }
         };
         if !found {
             self.record.counts.unknown_repeated += 1;
-            return self.create_once(path, value).await;
+            return self.settle_create(create, value).await;
         }
         self.record.counts.unknown_applied += 1;
-        let call_ns = self.shared.clock.now_ns();
-        let (data, reply) = self.get(path).await?;
-        if data != value || reply.value.version != 0 {
-            self.violation(format!("{path} holds `{data}` where `{value}` was created"));
-        }
-        let action = Action::Created { path: path.into(), value: value.into(), czxid: reply.value.czxid };
-        self.push(call_ns, reply.value.czxid, 0, action);
+        let (arrival, seen) = self.left_behind(&path, value).await?;
+        self.push_done(arrival, create, Seen { path: Some(path), ..seen });
         Ok(())
     }
 
@@ -434,23 +439,25 @@ impl Session {
         let prefix = format!("q-{}-{}-", self.index, self.counter);
         let parent = self.shared.paths.queue();
         let path = format!("{parent}/{prefix}");
-        let call_ns = self.shared.clock.now_ns();
+        let mut create = self.begin(Kind::CreateSequential, &path);
+        create.value = Some(prefix.clone());
         let mut unknown = false;
-        let name = loop {
-            let error =
-                match self.client.create(&path, prefix.as_bytes(), CreateMode::PersistentSequential).await {
-                    Ok(reply) => {
-                        self.record.counts.unknown_repeated += u64::from(unknown);
-                        let action = Action::Created {
-                            path: reply.value.path.clone(),
-                            value: prefix.clone(),
-                            czxid: reply.value.stat.czxid,
-                        };
-                        self.push(call_ns, reply.zxid, reply.arrival, action);
-                        break reply.value.path;
-                    }
-                    Err(error) => error,
-                };
+        loop {
+            let error = match self
+                .client
+                .create(&path, prefix.as_bytes(), CreateMode::PersistentSequential)
+                .await
+            {
+                Ok(reply) => {
+                    self.record.counts.unknown_repeated += u64::from(unknown);
+                    let name = reply.value.path.clone();
+                    let reply = reply.map(|created| created.stat);
+                    self.push_done(reply.arrival, create, Seen { path: Some(name.clone()), ..seen(&reply) });
+                    self.record.sequential.push((name, prefix));
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
             let maybe_applied = error.maybe_applied();
             self.retry_or_fail(error).await?;
             if maybe_applied {
@@ -458,12 +465,14 @@ impl Session {
                 unknown = true;
                 if let Some(name) = self.find_sequential(&parent, &prefix).await? {
                     self.record.counts.unknown_applied += 1;
-                    break format!("{parent}/{name}");
+                    let name = format!("{parent}/{name}");
+                    let (arrival, seen) = self.left_behind(&name, &prefix).await?;
+                    self.push_done(arrival, create, Seen { path: Some(name.clone()), ..seen });
+                    self.record.sequential.push((name, prefix));
+                    return Ok(());
                 }
             }
-        };
-        self.record.sequential.push(name);
-        Ok(())
+        }
     }
 
     /// The node that an unanswered sequential create made, if it did.
@@ -488,21 +497,19 @@ impl Session {
             return self.read(false).await;
         }
         let path = self.shared_path();
-        let call_ns = self.shared.clock.now_ns();
+        let mut get = self.begin(Kind::Get, &path);
+        get.watch = true;
         let (reply, watch) = match self.client.get_watch(&path).await {
             Ok(answer) => answer,
             Err(error) => return self.retry_or_fail(error).await,
         };
-        self.push_read(call_ns, path.clone(), &reply);
+        self.push_read(get, reply);
         self.watches_open += 1;
-        let (set_arrival, seen_mzxid) = (reply.arrival, reply.value.stat.mzxid);
         let fired = self.fired.clone();
         tokio::spawn(async move {
-            // A lost session takes its watches along: `None` gives the place back.
-            let event = watch.event().await.ok();
-            let message = event.map(|event| WatchFired { path, set_arrival, seen_mzxid, event });
-            // The session may have stopped already.
-            let _ = fired.send(message).await;
+            // A lost session takes its watches along: `None` gives the place back. The session may have stopped
+            // already.
+            let _ = fired.send(watch.event().await.ok()).await;
         });
         Ok(())
     }
@@ -510,9 +517,9 @@ impl Session {
     fn note_events(&mut self) {
         while let Ok(fired) = self.fired_receiver.try_recv() {
             self.watches_open -= 1;
-            let Some(WatchFired { path, set_arrival, seen_mzxid, event }) = fired else { continue };
-            let now = self.shared.clock.now_ns();
-            self.push(now, event.zxid, event.arrival, Action::Event { path, set_arrival, seen_mzxid });
+            let Some(Reply { zxid, arrival, value }) = fired else { continue };
+            let event = self.begin(Kind::Event, &value.path);
+            self.push_done(arrival, event, Seen { zxid, ..Seen::default() });
         }
     }
 
