@@ -5,16 +5,17 @@
 use std::{net::SocketAddr, process::ExitCode, sync::Arc};
 
 use anyhow::Context;
+use castellan_api::{KeeperCluster, install};
 use clap::{Args, Parser, Subcommand};
 use keeper_operator::{
     cluster::{build::Surroundings, decide::Defaults},
     controller::{self, Shared},
-    http, install,
+    http,
     lease::Election,
     member::GrpcAdmin,
     metrics::Metrics,
 };
-use kube::Client;
+use kube::{Api, Client, api::ListParams};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::watch,
@@ -34,6 +35,8 @@ struct Cli {
 enum Command {
     /// Print the definitions of our kinds as YAML.
     Crds,
+    /// Ask the API server whether our kinds are known and may be read, and end.
+    Check,
     /// Print everything that an installation without Helm needs, as YAML.
     Install {
         #[arg(long, default_value = install::DEFAULT_NAMESPACE)]
@@ -46,7 +49,7 @@ enum Command {
 #[derive(Args)]
 struct Options {
     /// Only watch this namespace; without it all of them.
-    #[arg(long, env = "WATCH_NAMESPACE")]
+    #[arg(long, env = "WATCH_NAMESPACE", global = true)]
     watch_namespace: Option<String>,
     /// Namespace of the operator itself: holds its Lease, and may reach the members' admin port.
     #[arg(long, env = "OPERATOR_NAMESPACE", default_value = install::DEFAULT_NAMESPACE)]
@@ -83,15 +86,31 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Some(Command::Crds) => print!("{}", castellan_api::crds_yaml()),
         Some(Command::Install { namespace, image }) => print!("{}", install::manifest(&namespace, &image)),
+        Some(Command::Check) => runtime()?.block_on(check(&cli.options))?,
         None => {
             start_logging(&cli.options);
-            rustls::crypto::aws_lc_rs::default_provider()
-                .install_default()
-                .map_err(|_| anyhow::anyhow!("another TLS provider was installed before ours"))?;
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(operate(cli.options))?;
+            runtime()?.block_on(operate(cli.options))?;
         }
     }
+    Ok(())
+}
+
+/// The runtime, with the one TLS provider of the process in place.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("another TLS provider was installed before ours"))?;
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}
+
+async fn check(options: &Options) -> anyhow::Result<()> {
+    let client = Client::try_default().await.context("cannot find the API server")?;
+    let clusters: Api<KeeperCluster> = match &options.watch_namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let found = clusters.list(&ListParams::default()).await.context("cannot list KeeperClusters")?;
+    println!("KeeperClusters can be read; there are {}", found.items.len());
     Ok(())
 }
 

@@ -1,9 +1,10 @@
-//! The types of the Kubernetes API group `castellan.rs`, and the YAML of their definitions.
+//! The types of the Kubernetes API group `castellan.rs`, and the YAML files that are made from them.
 //!
 //! Everything that reads or writes a `KeeperCluster` (operator, xtask, scenarios) uses these types.
 //! This crate holds no behaviour: only shapes, defaults that never change, and the rules that the API server checks.
 //! Fields are only ever added; a field that is not implemented by the operator may not stand here.
 
+pub mod install;
 mod spec;
 mod status;
 
@@ -28,6 +29,20 @@ pub fn crds() -> Vec<(&'static str, CustomResourceDefinition)> {
 /// The definitions as files for `crds/`: (file name, YAML).
 pub fn crd_files() -> Vec<(&'static str, String)> {
     crds().into_iter().map(|(name, crd)| (name, to_yaml(&crd))).collect()
+}
+
+/// Every committed file that is made from this crate: (path from the repository's root, text).
+pub fn generated_files() -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for (name, text) in crd_files() {
+        files.push((format!("crds/{name}"), text.clone()));
+        files.push((format!("charts/castellan-crds/files/{name}"), text));
+    }
+    files.push((
+        "manifests/install.yaml".into(),
+        install::manifest(install::DEFAULT_NAMESPACE, install::DEFAULT_IMAGE),
+    ));
+    files
 }
 
 /// All definitions in one YAML stream, as `kubectl apply -f -` takes it.

@@ -1,7 +1,7 @@
 //! `KeeperCluster`: what its author wants. The operator reads it and never writes it.
 //!
-//! Defaults stand in the schema only where they can never change; all others are resolved by the operator when it
-//! accepts a spec, so that a newer operator cannot move a running cluster.
+//! Defaults stand in the schema only where they can never change; all others belong to the operator, which keeps what
+//! it accepted, so that a newer operator cannot move a running cluster.
 
 use std::collections::BTreeMap;
 
@@ -182,8 +182,8 @@ impl PullPolicy {
         "'storage.size can only grow: write ' + oldSelf.size + ' or more'".into()
     )),
     validation = (
-        "quantity(self.size).compareTo(quantity('128Mi')) >= 0",
-        "storage.size: write 128Mi or more; log and snapshots need that much"
+        "quantity(self.size).compareTo(quantity('256Mi')) >= 0",
+        "storage.size: write 256Mi or more; log and snapshots need that much"
     ),
     validation = (
         "has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",

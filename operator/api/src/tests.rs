@@ -1,5 +1,10 @@
 //! Every rule that the API server will check, evaluated here with the same text; and the shape of the definition.
 
+// Tests read files of the repository.
+#![allow(clippy::disallowed_methods)]
+
+use std::path::Path;
+
 use super::*;
 
 fn cluster(edit: impl FnOnce(&mut KeeperClusterSpec)) -> KeeperCluster {
@@ -47,8 +52,8 @@ fn a_volume_may_grow_and_never_shrink() {
 
 #[test]
 fn a_volume_too_small_for_log_and_snapshots_is_refused() {
-    let text = refusal(&cluster(|spec| spec.storage.size = "100Mi".into()));
-    assert!(text.contains("write 128Mi or more"), "{text}");
+    let text = refusal(&cluster(|spec| spec.storage.size = "255Mi".into()));
+    assert!(text.contains("write 256Mi or more"), "{text}");
 }
 
 #[test]
@@ -190,4 +195,68 @@ fn the_yaml_stream_reads_back_as_the_same_definition() {
         let read: CustomResourceDefinition = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, crds()[index].1);
     }
+}
+
+/// `UPDATE_GENERATED=1 cargo test -p castellan-api` writes them, as `cargo xtask generate` does.
+#[test]
+fn committed_files_are_those_that_the_types_make() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (path, text) in generated_files() {
+        let file = root.join(&path);
+        if std::env::var_os("UPDATE_GENERATED").is_some() {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(committed == text, "{path} is not what the types make: run `cargo xtask generate`");
+    }
+}
+
+/// The manifest's objects are those of the chart with its default values, except for what only Helm writes.
+#[test]
+fn the_manifest_and_the_chart_install_the_same() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let Some(helm) = helm(&root) else {
+        eprintln!("no helm in target/kubernetes/bin and none named by HELM: not compared");
+        return;
+    };
+    let chart = root.join("charts/castellan-operator");
+    let output = std::process::Command::new(helm)
+        .args(["template", install::NAME])
+        .arg(&chart)
+        .args(["--namespace", install::DEFAULT_NAMESPACE, "--skip-tests", "--set", "rbac.aggregate=false"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rendered: Vec<serde_json::Value> = text
+        .split("\n---\n")
+        .filter(|part| part.contains("kind:"))
+        .map(|part| serde_saphyr::from_str::<serde_json::Value>(part).unwrap())
+        .map(without_helms_labels)
+        .collect();
+    let manifest = install::objects(install::DEFAULT_NAMESPACE, install::DEFAULT_IMAGE);
+    let key = |object: &serde_json::Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+    let mut seen = 0;
+    for object in manifest.iter().filter(|object| object["kind"] != "Namespace") {
+        let same = rendered.iter().find(|rendered| key(rendered) == key(object));
+        assert_eq!(same, Some(object), "{}", key(object));
+        seen += 1;
+    }
+    assert_eq!(rendered.len(), seen, "the chart has objects that the manifest lacks");
+}
+
+fn helm(root: &Path) -> Option<std::path::PathBuf> {
+    if let Some(helm) = std::env::var_os("HELM") {
+        return Some(helm.into());
+    }
+    let folders = std::fs::read_dir(root.join("target/kubernetes/bin")).ok()?;
+    folders.filter_map(|folder| Some(folder.ok()?.path().join("helm"))).find(|helm| helm.is_file())
+}
+
+fn without_helms_labels(mut object: serde_json::Value) -> serde_json::Value {
+    if let Some(labels) = object["metadata"]["labels"].as_object_mut() {
+        labels.retain(|label, _| label == "app.kubernetes.io/name");
+    }
+    object
 }

@@ -562,3 +562,9 @@ fn no_leader(names: &Names, observed: &Observed, replicas: u32) -> Hold {
 fn signed(id: u64) -> i64 {
     i64::try_from(id).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) mod world;

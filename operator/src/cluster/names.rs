@@ -122,7 +122,8 @@ impl Names {
         labels
     }
 
-    /// Labels of every object. `app.kubernetes.io/instance` is left out on purpose: Argo CD tracks by it.
+    /// Labels of every object. `app.kubernetes.io/instance` is left out on purpose: Argo CD tracks by it, and would
+    /// prune a volume claim that it did not create.
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.selector();
         labels.insert("app.kubernetes.io/name".into(), "keeper".into());

@@ -124,3 +124,6 @@ fn checksum(value: &Value) -> String {
     });
     format!("{hash:016x}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,8 @@ pub fn template(context: &Context<'_>, ordinal: u32) -> PodTemplateSpec {
     let wanted = context.render.spec.pod.clone().unwrap_or_default();
     let mut labels = wanted.labels;
     labels.extend(context.names.member_labels(ordinal));
+    // People select pods by it; pods have an owner, so that nobody takes them for objects of their own.
+    labels.insert("app.kubernetes.io/instance".into(), context.names.cluster.clone());
     let annotations = Some(wanted.annotations).filter(|annotations| !annotations.is_empty());
     PodTemplateSpec {
         metadata: Some(ObjectMeta { labels: Some(labels), annotations, ..ObjectMeta::default() }),

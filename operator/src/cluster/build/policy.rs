@@ -42,7 +42,7 @@ pub fn network_policy(context: &Context<'_>) -> NetworkPolicy {
         )]))),
         pod_selector: Some(selector(BTreeMap::from([(
             "app.kubernetes.io/name".into(),
-            "castellan-operator".into(),
+            castellan_api::install::NAME.into(),
         )]))),
         ..NetworkPolicyPeer::default()
     };

@@ -1,22 +1,23 @@
 //! Everything that an installation without Helm needs, as one YAML stream: `manifests/install.yaml`.
 //!
 //! Permissions come from the chart's own files, so that chart and manifest cannot differ in them; that the Deployment
-//! is the same is shown by a test that renders the chart.
+//! is the same is shown by a test that renders the chart where Helm is at hand.
 
-use castellan_api::to_yaml;
 use serde_json::{Value, json};
+
+use crate::to_yaml;
 
 /// Namespace that the operator is installed in.
 pub const DEFAULT_NAMESPACE: &str = "castellan-system";
 
 /// Image of operator and members: both binaries are in it.
-pub const DEFAULT_IMAGE: &str = concat!("castellan:", env!("CARGO_PKG_VERSION"));
+pub const DEFAULT_IMAGE: &str = concat!("castellan.local/castellan:", env!("CARGO_PKG_VERSION"));
 
 /// Name of the operator's objects. The members' NetworkPolicy selects the operator's pods by it.
 pub const NAME: &str = "castellan-operator";
 
-const CLUSTER_RULES: &str = include_str!("../../charts/castellan-operator/files/cluster-rules.yaml");
-const OWN_RULES: &str = include_str!("../../charts/castellan-operator/files/own-rules.yaml");
+const CLUSTER_RULES: &str = include_str!("../../../charts/castellan-operator/files/cluster-rules.yaml");
+const OWN_RULES: &str = include_str!("../../../charts/castellan-operator/files/own-rules.yaml");
 
 const REPLICAS: u32 = 2;
 const HTTP_PORT: u16 = 8080;
@@ -26,7 +27,7 @@ pub fn manifest(namespace: &str, image: &str) -> String {
     let mut text = String::from(
         "# Written by `cargo xtask generate`: definitions, namespace, permissions and Deployment of the operator.\n",
     );
-    for (_, crd) in castellan_api::crds() {
+    for (_, crd) in crate::crds() {
         text.push_str("---\n");
         text.push_str(&to_yaml(&crd));
     }
