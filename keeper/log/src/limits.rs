@@ -57,6 +57,10 @@ pub const SYNC_US_BUCKETS: [u64; 14] =
 
 /// Largest chunk of a snapshot.
 pub const SNAPSHOT_CHUNK_BYTES_MAX: usize = 4 << 20;
+/// Largest head of a snapshot.
+pub const SNAPSHOT_HEAD_BYTES_MAX: usize = 1 << 20;
+/// A snapshot being written is synced in steps of this size, so that no commit waits behind all of it.
+pub const SNAPSHOT_SYNC_STEP_BYTES: u64 = 8 << 20;
 /// Finished snapshots kept.
 pub const SNAPSHOTS_KEPT: usize = 2;
 

@@ -2,6 +2,6 @@
 
 mod crash_cases;
 mod damage;
-mod executor;
+pub mod executor;
 mod full_disk;
 mod harness;
