@@ -70,8 +70,16 @@ impl Dev {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        for member in &members {
-            member.node.shutdown().await;
+        // All at once: there is nobody to hand leadership to.
+        let stops: Vec<_> = members
+            .iter()
+            .map(|member| {
+                let node = member.node.clone();
+                keeper_rt::spawn("stop", async move { node.shutdown().await })
+            })
+            .collect();
+        for stop in stops {
+            stop.await?;
         }
         Ok(())
     }

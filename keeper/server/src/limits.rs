@@ -27,6 +27,8 @@ pub const READ_CHUNK_BYTES: usize = 64 * 1024;
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 /// Identities (auth packets) of one connection.
 pub const IDENTITIES_MAX: usize = 64;
+/// Bytes of one auth packet's data; its length travels in two bytes.
+pub const IDENTITY_BYTES_MAX: usize = 1024;
 /// Watches of one connection.
 pub const WATCHES_PER_CONNECTION_MAX: usize = 1_000_000;
 

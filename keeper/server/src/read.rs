@@ -111,7 +111,8 @@ impl Reader<'_> {
     ) -> Result<(), ErrorCode> {
         match missed(self.tree.stat(trim(path))) {
             Some(event) => {
-                encode_event(event, path, Zxid(self.tree.zxid().0), out);
+                // Measured on ZooKeeper 3.9.5: events caught up here carry zxid -1.
+                encode_event(event, path, Zxid(-1), out);
                 Ok(())
             }
             None => self.leave(true, kind, trim(path)),

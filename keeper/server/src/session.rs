@@ -4,7 +4,7 @@
 use crate::batch::{Kind, session_body};
 use crate::dispatch::{Dispatch, Submission};
 use crate::in_flight::Target;
-use crate::limits::IDENTITIES_MAX;
+use crate::limits::{IDENTITIES_MAX, IDENTITY_BYTES_MAX};
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
 use crate::shared::Shared;
@@ -76,6 +76,12 @@ impl Session {
         let Outcome::Session { id, generation, .. } = opened else { return None };
         outbox.set_session(*id, *generation);
         shared.sessions.attach(*id, &outbox);
+        // The session may have moved on or ended between its command's apply and now.
+        let current = shared.read_tree().session(*id).map(|session| session.generation);
+        if current != Some(*generation) {
+            let reason = if current.is_some() { CloseReason::SessionMoved } else { CloseReason::SessionEnded };
+            outbox.close(reason);
+        }
         let ip = AclId { scheme: "ip".into(), id: remote_ip.into() };
         Some(Session {
             shared,
@@ -186,6 +192,9 @@ impl Session {
             "ip" => Ok(Vec::new()),
             "digest" => {
                 let text = std::str::from_utf8(request.auth).map_err(|_| ())?;
+                if text.len() > IDENTITY_BYTES_MAX {
+                    return Err(());
+                }
                 let identity = keeper_tree::digest_identity(text).ok_or(())?;
                 let mut identities = Vec::with_capacity(2);
                 if self.auth.super_digest.as_deref() == Some(identity.id.as_str()) {

@@ -127,7 +127,7 @@ impl RaftNetworkV2<TC> for Peer {
 
     fn stream_append<'s, S>(
         &'s mut self,
-        input: S,
+        mut input: S,
         _option: RPCOption,
     ) -> BoxFuture<'s, Result<BoxStream<'s, StreamItem>, RPCError<TC>>>
     where
@@ -136,8 +136,15 @@ impl RaftNetworkV2<TC> for Peer {
         Box::pin(async move {
             self.number += 1;
             let session = self.number;
+            // The back-off after an error delays the first request, not this call: dialing before it would spin
+            // on a dead peer.
+            let Some(first) = input.next().await else {
+                return Ok(Box::pin(stream::empty()) as BoxStream<'s, _>);
+            };
             self.ready().await?;
-            let state = Some(Session::new(self, input, session));
+            let mut opened = Session::new(self, input, session);
+            opened.take_request(&first);
+            let state = Some(opened);
             let answers = stream::unfold(state, |session| async move {
                 let mut session = session?;
                 let item = session.next().await?;
