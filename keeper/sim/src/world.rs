@@ -6,7 +6,7 @@ use crate::net::{Delays, SimNet};
 use crate::oracle::Oracle;
 use keeper_consensus::{Consensus, Network, Role};
 use keeper_log::SharedDisk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -59,6 +59,8 @@ pub struct Counts {
 struct State {
     /// Living processes, and what they showed once they had started.
     processes: BTreeMap<NodeId, Option<Consensus>>,
+    /// Processes that were asked to stop.
+    stopping: BTreeSet<NodeId>,
     counts: Counts,
 }
 
@@ -171,11 +173,14 @@ impl World {
     }
 
     fn started(&self, node: NodeId, consensus: Consensus) {
-        let (oracle, mut statuses) = (self.0.oracle.clone(), consensus.watch_status());
+        let (world, mut statuses) = (self.clone(), consensus.watch_status());
         self.0.simulator.spawn_on(node, "status", async move {
             loop {
                 let status = statuses.borrow_and_update().clone();
-                oracle.status(node, &status);
+                // Who was asked to stop says that it has stopped.
+                if status.failure.is_none() || !lock(&world.0.state).stopping.contains(&node) {
+                    world.0.oracle.status(node, &status);
+                }
                 if statuses.changed().await.is_err() {
                     return;
                 }
@@ -215,6 +220,7 @@ impl World {
             let mut state = lock(&self.0.state);
             state.counts.crashes += 1;
             state.counts.power_losses += u64::from(crash != Crash::Process);
+            state.stopping.remove(&node);
             state.processes.remove(&node)
         };
         drop(gone);
@@ -223,7 +229,13 @@ impl World {
     /// Asks the process of `node` to stop and starts it again some time after it has.
     pub fn stop_and_restart(&self, node: NodeId, within_ms: u64) {
         let Some(stopping) = self.0.program.stop(node) else { return };
-        lock(&self.0.state).counts.stops += 1;
+        {
+            let mut state = lock(&self.0.state);
+            if !state.stopping.insert(node) {
+                return;
+            }
+            state.counts.stops += 1;
+        }
         let world = self.clone();
         let (done, stopped) = tokio::sync::oneshot::channel();
         self.0.simulator.spawn_on(node, "stop", async move {

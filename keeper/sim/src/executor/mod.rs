@@ -63,6 +63,8 @@ struct State {
     panics: Vec<NodePanic>,
     /// Chance of a power cut at a point: one in so many; 0 for never.
     point_cut_one_in: u64,
+    /// How often each point was reached.
+    points_reached: BTreeMap<&'static str, u64>,
     point_handler: Option<PointHandler>,
     /// Nodes whose power went at a point during the current poll; dealt with before the next one.
     cut_at_points: Vec<(NodeId, &'static str)>,
@@ -92,6 +94,7 @@ impl Simulator {
             trace: 0,
             panics: Vec::new(),
             point_cut_one_in: 0,
+            points_reached: BTreeMap::new(),
             point_handler: None,
             cut_at_points: Vec::new(),
         };
@@ -244,7 +247,7 @@ impl Simulator {
         lock(&self.0.state).clocks.wall_ms(node, self.now_ns())
     }
 
-    /// From now on one in `one_in` crash points costs the node its power: `handler` is called right after the
+    /// From now on one in `one_in` crash points, fewer of those reached often, costs the node its power: `handler` is called right after the
     /// poll that reached it, before any other task runs. 0 turns it off.
     pub fn cut_power_at_points(
         &self,
@@ -266,7 +269,10 @@ impl Simulator {
         if node == OUTSIDE || state.point_cut_one_in == 0 {
             return;
         }
-        let one_in = state.point_cut_one_in;
+        let reached = state.points_reached.entry(name).or_insert(0);
+        *reached += 1;
+        // A point that stands in every write would else cost the power all the time.
+        let one_in = (*reached / 2).max(state.point_cut_one_in);
         if state.random.one_in(one_in) && state.cut_at_points.iter().all(|(cut, _)| *cut != node) {
             state.cut_at_points.push((node, name));
         }

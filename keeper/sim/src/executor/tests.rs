@@ -187,5 +187,5 @@ fn a_crash_point_cuts_the_power_before_anything_else_runs() {
     });
     let (cuts, passed) = finished.output.unwrap();
     assert_eq!(cuts + passed, 200);
-    assert!((8..=40).contains(&cuts), "{cuts} cuts of 200 points");
+    assert!((3..=20).contains(&cuts), "{cuts} cuts of 200 points");
 }
