@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 /// Opens everything on the disk, starts to listen, and starts Raft if the disk knows who this is.
 pub async fn open(options: ConsensusOptions) -> Result<(Arc<Node>, mpsc::Receiver<DispatchConn>), OpenError> {
-    let raft_config = raft_config(&options)?;
+    let raft_config = raft_config(options.heartbeat_ms, options.election_ms)?;
     if options.secret.is_empty() {
         return Err(OpenError::Option { option: "cluster secret", why: "must not be empty".into() });
     }

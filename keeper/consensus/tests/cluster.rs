@@ -159,7 +159,7 @@ async fn a_fresh_learner_gets_a_snapshot_and_a_restart_loads_it() {
         payload[..8].copy_from_slice(&i.to_le_bytes());
         cluster.write(payload.clone()).await;
         i += 1;
-        if i % 100 == 0 {
+        if i.is_multiple_of(100) {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         purged = cluster.on(1).status().purged_index;

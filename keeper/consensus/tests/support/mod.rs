@@ -129,10 +129,19 @@ pub fn member(id: u64) -> Member {
 
 /// One process.
 pub struct Life {
-    runtime: Runtime,
+    /// Taken when it ends.
+    runtime: Option<Runtime>,
     pub consensus: Consensus,
     pub dispatch: mpsc::Receiver<DispatchConn>,
     pub applied: Applied,
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 pub struct Node {
@@ -165,7 +174,6 @@ pub struct Cluster {
 impl Cluster {
     /// Bootstraps member 1, then adds the others one at a time as the operator does.
     pub async fn of(size: u64, setup: Setup) -> Cluster {
-        init_tracing();
         let mut cluster = Cluster { setup, ..Cluster::default() };
         cluster.start(1).await;
         cluster.on(1).bootstrap(CLUSTER, member(1)).await.unwrap();
@@ -190,6 +198,7 @@ impl Cluster {
     }
 
     pub async fn try_start(&mut self, id: u64, setup: Setup) -> Result<(), keeper_consensus::OpenError> {
+        init_tracing();
         let fresh = || Node { id, disk: FaultyDisk::new(id), life: None };
         let node = self.nodes.entry(id).or_insert_with(fresh);
         assert!(node.life.is_none(), "node {id} runs");
@@ -210,7 +219,7 @@ impl Cluster {
         options.log.on_fatal = Arc::new(|_| {});
         match Consensus::open(options).await {
             Ok((consensus, dispatch)) => {
-                node.life = Some(Life { runtime, consensus, dispatch, applied });
+                node.life = Some(Life { runtime: Some(runtime), consensus, dispatch, applied });
                 Ok(())
             }
             Err(error) => {
@@ -227,7 +236,7 @@ impl Cluster {
         let life = node.life.take().unwrap();
         self.network.unlisten(&member(id).peer_address);
         node.disk.crash(loss);
-        life.runtime.shutdown_background();
+        drop(life);
     }
 
     pub fn on(&self, id: u64) -> Consensus {
@@ -246,20 +255,25 @@ impl Cluster {
         self.nodes.values().filter(|node| node.life.is_some()).map(|node| node.id).collect()
     }
 
-    /// The leader that a majority of the running members agrees on.
+    /// The leader that a majority of its voters follows.
     pub async fn wait_leader(&self) -> u64 {
-        let mut agreed = 0;
-        eventually("a leader", || {
-            let running = self.running();
-            let candidates = running.iter().filter(|id| self.on(**id).status().role == Role::Leader);
-            let followed = |leader: u64| {
-                running.iter().filter(|id| self.on(**id).status().leader == Some(ServerId(leader))).count()
+        let leads = |id: u64| {
+            let mine = self.on(id).status();
+            let follows = |voter: &ServerId| {
+                let life = self.nodes.get(&voter.0).and_then(|node| node.life.as_ref());
+                life.is_some_and(|life| life.consensus.status().leader == Some(ServerId(id)))
             };
-            agreed = candidates.copied().find(|id| followed(*id) * 2 > running.len()).unwrap_or(0);
-            agreed != 0
-        })
-        .await;
-        agreed
+            let voters: Vec<ServerId> = mine.membership.voters.iter().map(|member| member.id).collect();
+            mine.role == Role::Leader && voters.iter().filter(|id| follows(id)).count() * 2 > voters.len()
+        };
+        for _ in 0..1_500 {
+            if let Some(leader) = self.running().into_iter().find(|id| leads(*id)) {
+                return leader;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let all: Vec<_> = self.running().iter().map(|id| self.on(*id).status()).collect();
+        panic!("no leader: {all:#?}");
     }
 
     pub async fn wait_status(&self, id: u64, what: &str, holds: impl Fn(&Status) -> bool) -> Status {
