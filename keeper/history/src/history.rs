@@ -92,7 +92,6 @@ pub struct Operation {
     pub outcome: Outcome,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if hands out a reference")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }

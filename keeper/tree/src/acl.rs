@@ -1,12 +1,15 @@
 //! Who may do what: checking a request's ACL, and an ACL against identities. ZooKeeper's rules for the
 //! schemes `world`, `auth`, `digest` and `ip`; the identity `super` may do everything.
 
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use keeper_types::{Acl, AclId, ErrorCode, Perms};
 use sha1::{Digest as _, Sha1};
+
+use crate::limits::ACL_ENTRIES_MAX;
 
 /// The identity that `addauth digest user:password` proves: `user:base64(sha1("user:password"))`.
 /// As in ZooKeeper a text without a colon is all user; `None` is left for texts a later version refuses.
@@ -17,11 +20,15 @@ pub fn digest_identity(user_and_password: &str) -> Option<AclId> {
 }
 
 /// Turns the ACL of a request into the one to store: duplicates removed, `auth` replaced by the proven
-/// identities of the client. Empty, of an unknown scheme or malformed is `InvalidAcl`.
+/// identities of the client. Empty, too long, of an unknown scheme or malformed is `InvalidAcl`.
 pub(crate) fn resolve(requested: &[Acl], identities: &[AclId]) -> Result<Vec<Acl>, ErrorCode> {
+    if requested.len() > ACL_ENTRIES_MAX {
+        return Err(ErrorCode::InvalidAcl);
+    }
     let mut resolved: Vec<Acl> = Vec::with_capacity(requested.len());
-    for (at, acl) in requested.iter().enumerate() {
-        if requested[..at].contains(acl) {
+    let mut seen = BTreeSet::new();
+    for acl in requested {
+        if !seen.insert((acl.perms.0, acl.id.scheme.as_str(), acl.id.id.as_str())) {
             continue;
         }
         match acl.id.scheme.as_str() {
@@ -37,6 +44,9 @@ pub(crate) fn resolve(requested: &[Acl], identities: &[AclId]) -> Result<Vec<Acl
             "digest" if is_digest(&acl.id.id) => resolved.push(acl.clone()),
             "ip" if Network::parse(&acl.id.id).is_some() => resolved.push(acl.clone()),
             _ => return Err(ErrorCode::InvalidAcl),
+        }
+        if resolved.len() > ACL_ENTRIES_MAX {
+            return Err(ErrorCode::InvalidAcl);
         }
     }
     if resolved.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(resolved) }
@@ -190,6 +200,17 @@ mod tests {
         let who = [identity("ip", "10.0.0.1"), identity("digest", "a:x"), identity("digest", "b:y")];
         let resolved = resolve(&[acl("auth", "ignored"), acl("auth", "ignored")], &who);
         assert_eq!(resolved, Ok(vec![acl("digest", "a:x"), acl("digest", "b:y")]));
+    }
+
+    #[test]
+    fn an_acl_cannot_grow_beyond_its_bound() {
+        let auth = |count: i32| -> Vec<Acl> {
+            (0..count).map(|perms| Acl { perms: Perms(perms), ..acl("auth", "") }).collect()
+        };
+        let who = [identity("digest", "a:x"), identity("digest", "b:y")];
+        assert_eq!(resolve(&auth(2048), &who).map(|list| list.len()), Ok(ACL_ENTRIES_MAX));
+        assert_eq!(resolve(&auth(2049), &who), Err(ErrorCode::InvalidAcl));
+        assert_eq!(resolve(&vec![acl("ip", "::1"); ACL_ENTRIES_MAX + 1], &who), Err(ErrorCode::InvalidAcl));
     }
 
     #[test]

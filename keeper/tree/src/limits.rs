@@ -9,6 +9,10 @@ pub(crate) const FIELD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// What a decoder reserves on the word of a length alone, before the bytes have been seen.
 pub(crate) const RESERVE_BYTES_MAX: usize = 64 * 1024;
 
+/// Entries of one node's ACL, after `auth` was replaced by the client's identities. ZooKeeper has no such bound;
+/// without one a single frame could make every check of a node slow, and one ACL larger than the frame.
+pub(crate) const ACL_ENTRIES_MAX: usize = 4096;
+
 /// Nodes on one page of the slab; a page never moves once it is allocated.
 pub(crate) const PAGE_NODES: usize = 4096;
 
