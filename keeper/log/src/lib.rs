@@ -39,7 +39,7 @@ mod tests;
 
 pub use disk::{Disk, DiskFile, DiskFuture, SharedDisk};
 pub use error::LogError;
-pub use options::{FatalHook, Options};
+pub use options::{FatalHook, Options, SyncHook};
 pub use real::RealDisk;
 pub use small_file::{read_small_file, replace_file};
 pub use snapshot::{SnapshotInfo, SnapshotMeta, SnapshotReader, SnapshotStore, SnapshotWriter};

@@ -7,6 +7,9 @@ use std::sync::Arc;
 /// and in tests it ends that node only, and the log then fails everything that is queued and does no more.
 pub type FatalHook = Arc<dyn Fn(&str) + Send + Sync>;
 
+/// Told how long each sync of a batch took. Called on the writer's thread: must be quick.
+pub type SyncHook = Arc<dyn Fn(std::time::Duration) + Send + Sync>;
+
 #[derive(Clone)]
 pub struct Options {
     /// Size of a full-grown segment, a multiple of [`limits::BLOCK_BYTES`].
@@ -18,6 +21,7 @@ pub struct Options {
     pub reserve_bytes: u64,
     pub cache_bytes_max: usize,
     pub on_fatal: FatalHook,
+    pub on_sync: Option<SyncHook>,
 }
 
 impl Default for Options {
@@ -30,6 +34,7 @@ impl Default for Options {
             reserve_bytes: limits::RESERVE_BYTES,
             cache_bytes_max: limits::CACHE_BYTES_MAX,
             on_fatal: Arc::new(abort),
+            on_sync: None,
         }
     }
 }
@@ -47,6 +52,7 @@ impl Options {
             reserve_bytes: segment_bytes / 4,
             cache_bytes_max: 8 * 1024,
             on_fatal: Arc::new(abort),
+            on_sync: None,
         }
     }
 

@@ -5,3 +5,5 @@ mod damage;
 pub mod executor;
 mod full_disk;
 mod harness;
+mod model;
+mod threads;

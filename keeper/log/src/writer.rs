@@ -447,7 +447,11 @@ impl Writer {
                 self.active.sequence
             )));
         }
-        self.shared.counters.record_sync(start.elapsed());
+        let took = start.elapsed();
+        self.shared.counters.record_sync(took);
+        if let Some(on_sync) = &self.options.on_sync {
+            on_sync(took);
+        }
         Ok(())
     }
 
