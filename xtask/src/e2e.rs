@@ -38,6 +38,9 @@ pub fn run_on(kube: &Kube, names: &[String], short: bool) -> Result<Counts> {
     words.extend(names.iter().map(String::as_str));
     let mut cargo = command::cargo(&words);
     cargo.env("KUBECONFIG", kube.kubeconfig());
+    if let Some(launcher) = kube.launcher() {
+        cargo.env("CASTELLAN_KUBE", launcher);
+    }
     cargo.env("CASTELLAN_OUT", paths::target().join("e2e"));
     test::counted(&mut cargo, scenario_line)
 }

@@ -111,6 +111,11 @@ impl Kube {
         self.launcher.is_some()
     }
 
+    /// The command that runs our own Kubernetes, when this is it.
+    pub fn launcher(&self) -> Option<&Path> {
+        self.launcher.as_deref()
+    }
+
     fn client(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut client = command::command(&program.display().to_string(), arguments);
         client.env(GIVEN, &self.kubeconfig);

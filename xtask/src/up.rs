@@ -89,7 +89,7 @@ pub fn up() -> Result<()> {
 
 /// Client addresses of the sample's members.
 fn hosts(kube: &Kube) -> Result<String> {
-    let selector = format!("app.kubernetes.io/instance={SAMPLE_NAME},app.kubernetes.io/name=keeper");
+    let selector = format!("castellan.rs/cluster={SAMPLE_NAME}");
     let path = "jsonpath={.items[*].status.podIP}";
     let addresses = kube.ask(&["get", "pods", "-n", SAMPLE_NAMESPACE, "-l", &selector, "-o", path])?;
     let hosts: Vec<String> = addresses.split_whitespace().map(|address| format!("{address}:2181")).collect();

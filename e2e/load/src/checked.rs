@@ -32,6 +32,8 @@ pub struct Options {
     pub shared_keys: usize,
     /// Of each session between two calls.
     pub pause: Duration,
+    /// For one attempt at one host.
+    pub connect_timeout: Duration,
     pub seed: u64,
     /// Repeated attempts to open a session, each as long as a call may wait.
     pub connect_tries: usize,
@@ -47,6 +49,7 @@ impl Options {
             session_timeout_ms: 30_000,
             shared_keys: 8,
             pause: Duration::from_millis(2),
+            connect_timeout: Duration::from_secs(2),
             seed,
             connect_tries: 4,
             read_at_its_zxid: true,

@@ -536,7 +536,7 @@ impl Session {
 pub async fn connect(options: &LoadOptions) -> Result<Client> {
     let client_options = Options {
         session_timeout_ms: options.session_timeout_ms,
-        connect_timeout: Duration::from_secs(2),
+        connect_timeout: options.connect_timeout,
         operation_timeout: Some(OPERATION_TIMEOUT),
         ..Options::default()
     };

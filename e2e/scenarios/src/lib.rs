@@ -1,1 +1,0 @@
-//! castellan-e2e
