@@ -63,7 +63,11 @@ impl Dev {
             .context("the members did not become ready in time")??;
         let hosts: Vec<String> = (1..=self.members).map(|number| self.address(number, 0)).collect();
         println!("ready: {}", hosts.join(","));
-        println!("data:  {}{}", folder.display(), if self.dir.is_none() { " (removed at the end)" } else { "" });
+        println!(
+            "data:  {}{}",
+            folder.display(),
+            if self.dir.is_none() { " (removed at the end)" } else { "" }
+        );
         println!("try:   keeper --help, or KEEPER_HOSTS={} keeper ls /", hosts.join(","));
         tokio::select! {
             biased;
@@ -93,7 +97,8 @@ impl Dev {
         std::fs::create_dir_all(&data_dir).with_context(|| format!("cannot make {}", data_dir.display()))?;
         let secret_file = folder.join("secret");
         if !secret_file.exists() {
-            let text: String = keeper_rt::random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
+            let text: String =
+                keeper_rt::random_bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect();
             write_private(&secret_file, &text)?;
         }
         let file = folder.join(format!("member-{number}.toml"));

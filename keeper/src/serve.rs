@@ -107,7 +107,13 @@ fn node_options(
     Ok(options)
 }
 
-fn spawn_servers(node: &Node, clients: TcpListener, admin_socket: TcpListener, http_socket: TcpListener, token: String) {
+fn spawn_servers(
+    node: &Node,
+    clients: TcpListener,
+    admin_socket: TcpListener,
+    http_socket: TcpListener,
+    token: String,
+) {
     keeper_rt::spawn("clients-accept", listener::serve_clients(node.clone(), clients));
     let for_admin = node.clone();
     keeper_rt::spawn("admin", async move {
@@ -127,13 +133,18 @@ fn spawn_servers(node: &Node, clients: TcpListener, admin_socket: TcpListener, h
 const SECRET_BYTES_MIN: usize = 16;
 
 fn secret(file: Option<&Path>, key: &str) -> Result<Vec<u8>> {
-    let file = file.with_context(|| format!("{key} is not set: name a file with at least {SECRET_BYTES_MIN} bytes"))?;
+    let file = file
+        .with_context(|| format!("{key} is not set: name a file with at least {SECRET_BYTES_MIN} bytes"))?;
     let mut bytes = std::fs::read(file).with_context(|| format!("{key}: cannot read {}", file.display()))?;
     while bytes.last().is_some_and(u8::is_ascii_whitespace) {
         bytes.pop();
     }
     if bytes.len() < SECRET_BYTES_MIN {
-        bail!("{key}: {} holds {} bytes, at least {SECRET_BYTES_MIN} are needed", file.display(), bytes.len());
+        bail!(
+            "{key}: {} holds {} bytes, at least {SECRET_BYTES_MIN} are needed",
+            file.display(),
+            bytes.len()
+        );
     }
     Ok(bytes)
 }

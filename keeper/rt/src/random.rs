@@ -1,8 +1,8 @@
 //! Randomness: the operating system's in production, the seed's in a simulation.
 
 use crate::sim_hook;
-use rand::rngs::SmallRng;
 use rand::SeedableRng;
+use rand::rngs::SmallRng;
 
 /// A small generator for jitter and election timeouts; never for secrets.
 pub type Rng = SmallRng;

@@ -73,7 +73,8 @@ fn process_start() -> std::time::Instant {
 }
 
 pub fn now() -> Instant {
-    let ns = sim_hook::with(|sim| sim.now_ns()).unwrap_or_else(|| START_NS + nanos(process_start().elapsed()));
+    let ns =
+        sim_hook::with(|sim| sim.now_ns()).unwrap_or_else(|| START_NS + nanos(process_start().elapsed()));
     Instant(ns)
 }
 

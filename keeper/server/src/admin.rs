@@ -35,7 +35,8 @@ pub async fn serve(node: Node, listener: TcpListener, token: String) -> Result<(
 
 /// Takes the same time wherever the first difference is.
 fn equal_in_constant_time(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
 }
 
 struct Service {
@@ -115,10 +116,16 @@ fn role_message(role: Role) -> v1::Role {
 }
 
 impl Service {
-    fn answer(&self, result: Result<Membership, AdminError>) -> Result<Response<v1::MembershipResponse>, Status> {
+    fn answer(
+        &self,
+        result: Result<Membership, AdminError>,
+    ) -> Result<Response<v1::MembershipResponse>, Status> {
         let membership = result.map_err(refuse)?;
         let leader_id = self.node.consensus().status().leader.map_or(0, |leader| leader.0);
-        Ok(Response::new(v1::MembershipResponse { membership: Some(membership_message(&membership)), leader_id }))
+        Ok(Response::new(v1::MembershipResponse {
+            membership: Some(membership_message(&membership)),
+            leader_id,
+        }))
     }
 
     fn status_message(&self) -> v1::StatusResponse {
@@ -177,8 +184,10 @@ impl Admin for Service {
         request: Request<v1::BootstrapRequest>,
     ) -> Result<Response<v1::MembershipResponse>, Status> {
         let request = request.into_inner();
-        let cluster: ClusterId =
-            request.cluster_id.parse().map_err(|why: String| Status::invalid_argument(format!("`cluster_id`: {why}")))?;
+        let cluster: ClusterId = request
+            .cluster_id
+            .parse()
+            .map_err(|why: String| Status::invalid_argument(format!("`cluster_id`: {why}")))?;
         let member = member_of(request.member)?;
         self.answer(self.node.consensus().bootstrap(cluster, member).await)
     }

@@ -41,7 +41,10 @@ impl Applier {
                 return Ok(());
             }
         }
-        let mut targets = shared.in_flight.take(batch.id).map(Vec::into_iter);
+        let mut targets = shared.in_flight.take(batch.id).map(|(targets, dispatched)| {
+            shared.metrics.observe(Stage::Committed, dispatched.elapsed());
+            targets.into_iter()
+        });
         while let Some(command) = batch.next_command()? {
             let target = targets.as_mut().and_then(Iterator::next).unwrap_or(Target::Nobody);
             self.apply_command(&mut tree, &command, target)?;
@@ -49,7 +52,12 @@ impl Applier {
         Ok(())
     }
 
-    fn apply_command(&mut self, tree: &mut Tree, command: &BatchCommand<'_>, target: Target) -> Result<(), BadBatch> {
+    fn apply_command(
+        &mut self,
+        tree: &mut Tree,
+        command: &BatchCommand<'_>,
+        target: Target,
+    ) -> Result<(), BadBatch> {
         let mut effects = Effects { shared: &self.shared, touched: &mut self.touched, ended: Vec::new() };
         let want_reply = !matches!(target, Target::Nobody);
         let applied = run(tree, command, want_reply, &mut effects)?;
@@ -75,7 +83,9 @@ impl Applier {
     fn deliver(&self, tree: &Tree, outbox: &Arc<Outbox>, xid: i32, op: OpCode, applied: Applied) {
         let mut state = outbox.lock();
         match state.queue.pop_front() {
-            Some(Pending::Write { xid: expected, bytes, .. }) if expected == xid => state.queued_bytes -= bytes,
+            Some(Pending::Write { xid: expected, bytes, .. }) if expected == xid => {
+                state.queued_bytes -= bytes
+            }
             _ => panic!("outcome of request {xid} ({}) is not the one the connection waits for", op.name()),
         }
         if !state.accepts_bytes() {
@@ -86,6 +96,7 @@ impl Applier {
             Ok(Outcome::Session { .. } | Outcome::None) => Ok(&Response::Empty),
             Err(code) => Err(*code),
         };
+        state.ready_since.get_or_insert_with(keeper_rt::now);
         keeper_wire::encode_reply(xid, applied.zxid.0, result, &mut state.out);
         if op == OpCode::CloseSession {
             state.closing.get_or_insert(CloseReason::ClosedByClient);
@@ -94,13 +105,17 @@ impl Applier {
         while let Some(Pending::Read { .. } | Pending::Ready(_)) = state.queue.front() {
             match state.queue.pop_front() {
                 Some(Pending::Read { xid, op, body, identities }) => {
-                    let reader = Reader { tree, watches: &self.shared.watches, outbox, identities: &identities };
+                    let reader =
+                        Reader { tree, watches: &self.shared.watches, outbox, identities: &identities };
                     match keeper_wire::decode_request(op, &body) {
                         Ok(request) => reader.answer(xid, &request, &mut state.out),
                         // It decoded when it was admitted.
-                        Err(_) => {
-                            keeper_wire::encode_reply(xid, -1, Err(ErrorCode::MarshallingError), &mut state.out)
-                        }
+                        Err(_) => keeper_wire::encode_reply(
+                            xid,
+                            -1,
+                            Err(ErrorCode::MarshallingError),
+                            &mut state.out,
+                        ),
                     }
                 }
                 Some(Pending::Ready(bytes)) => state.out.extend_from_slice(&bytes),
@@ -120,9 +135,11 @@ fn run(
     let request: Request<'_>;
     let op = match command.kind {
         Kind::Request => {
-            let (op, body) = command.body.split_first_chunk::<4>().ok_or(BadBatch("request without its code"))?;
+            let (op, body) =
+                command.body.split_first_chunk::<4>().ok_or(BadBatch("request without its code"))?;
             let op = OpCode::from_i32(i32::from_be_bytes(*op)).ok_or(BadBatch("unknown operation"))?;
-            request = keeper_wire::decode_request(op, body).map_err(|_| BadBatch("request does not decode"))?;
+            request =
+                keeper_wire::decode_request(op, body).map_err(|_| BadBatch("request does not decode"))?;
             CommandOp::Request(&request)
         }
         Kind::Sync => CommandOp::Sync,
@@ -184,7 +201,9 @@ impl StateMachine for Applier {
     fn apply(&mut self, index: u64, payload: Bytes) {
         if let Err(bad) = self.apply_batch(&payload) {
             // All members see the same bytes: going on would split them from a member that can read them.
-            panic!("log entry {index} cannot be applied: {bad}; it was written by a newer version or is damaged");
+            panic!(
+                "log entry {index} cannot be applied: {bad}; it was written by a newer version or is damaged"
+            );
         }
         self.shared.applied_index.store(index, Ordering::Release);
     }

@@ -53,7 +53,15 @@ impl BatchBuilder {
         BatchBuilder { bytes, count: 0 }
     }
 
-    pub fn push(&mut self, kind: Kind, session: SessionId, generation: Generation, identities: &[AclId], op: Option<i32>, body: &[u8]) {
+    pub fn push(
+        &mut self,
+        kind: Kind,
+        session: SessionId,
+        generation: Generation,
+        identities: &[AclId],
+        op: Option<i32>,
+        body: &[u8],
+    ) {
         let start = self.bytes.len();
         self.bytes.put_u32_le(0);
         self.bytes.put_u8(kind as u8);
@@ -77,7 +85,7 @@ impl BatchBuilder {
         self.count as usize
     }
 
-    pub fn len(&self) -> usize {
+    pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
@@ -212,7 +220,14 @@ mod tests {
         let mut builder = BatchBuilder::new(ID, 1_000);
         let identities = [AclId { scheme: "ip".into(), id: "10.0.0.1".into() }];
         builder.push(Kind::Request, SessionId(5), Generation(2), &identities, Some(1), &[9]);
-        builder.push(Kind::CreateSession, SessionId(0), Generation(0), &[], None, &session_body(4_000, &[8; 16]));
+        builder.push(
+            Kind::CreateSession,
+            SessionId(0),
+            Generation(0),
+            &[],
+            None,
+            &session_body(4_000, &[8; 16]),
+        );
         builder.finish()
     }
 
@@ -222,7 +237,10 @@ mod tests {
         let mut batch = Batch::decode(&bytes).unwrap();
         assert_eq!((batch.time_ms, batch.id.seq, batch.count), (2_000, 11, 2));
         let first = batch.next_command().unwrap().unwrap();
-        assert_eq!((first.kind, first.session, first.body), (Kind::Request, SessionId(5), &[0, 0, 0, 1, 9][..]));
+        assert_eq!(
+            (first.kind, first.session, first.body),
+            (Kind::Request, SessionId(5), &[0, 0, 0, 1, 9][..])
+        );
         assert_eq!(first.identities[0].id, "10.0.0.1");
         let second = batch.next_command().unwrap().unwrap();
         assert_eq!(decode_session_body(second.body).unwrap(), (4_000, [8; 16]));

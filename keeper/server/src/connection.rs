@@ -13,6 +13,7 @@ use crate::limits::{
 use crate::outbox::{CloseReason, Outbox};
 use crate::session::{AuthOptions, Refused, Session, open};
 use crate::shared::Shared;
+use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::Outcome;
@@ -60,6 +61,8 @@ pub struct Connection<S> {
     info: Arc<Info>,
     /// When the socket last took bytes, or had nothing to take.
     written_at: Instant,
+    /// When the oldest write's reply in `output` was ready.
+    ready_since: Option<Instant>,
     /// When the unfinished frame in `input` began.
     frame_began: Option<Instant>,
     ended: bool,
@@ -95,6 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             outbox,
             info,
             written_at: now,
+            ready_since: None,
             frame_began: None,
             ended: false,
         }
@@ -113,7 +117,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (remote, connection) = (&self.info.remote, self.outbox.id);
         match end {
             End::Left => tracing::debug!(%remote, connection, %session, %generation, "client left"),
-            End::Closed(reason) => tracing::debug!(%remote, connection, %session, ?reason, "connection closed"),
+            End::Closed(reason) => {
+                tracing::debug!(%remote, connection, %session, ?reason, "connection closed")
+            }
             End::Refused(Refused(reason)) => {
                 self.shared.metrics.malformed_total.inc();
                 tracing::warn!(%remote, connection, %session, reason, "connection closed: cannot go on reading");
@@ -212,6 +218,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let more = state.out.split();
             self.output.extend_from_slice(&more);
         }
+        if let Some(since) = state.ready_since.take() {
+            self.ready_since.get_or_insert(since);
+        }
         state.closing
     }
 
@@ -246,8 +255,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
         };
         let wait = HANDSHAKE_TIME_MAX;
-        let applied =
-            keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password)).await.ok().flatten()?;
+        let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
+            .await
+            .ok()
+            .flatten()?;
         match applied.result {
             Ok(outcome) => {
                 let opened_timeout_ms = match outcome {
@@ -276,7 +287,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    fn reply_connect(&mut self, request: &ConnectRequest, timeout_ms: i32, session: SessionId, password: Vec<u8>) {
+    fn reply_connect(
+        &mut self,
+        request: &ConnectRequest,
+        timeout_ms: i32,
+        session: SessionId,
+        password: Vec<u8>,
+    ) {
         let response = ConnectResponse {
             protocol_version: 0,
             timeout_ms,
@@ -300,8 +317,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 match Pin::new(&mut self.stream).poll_write(cx, &self.output) {
                     Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(Turn::Ended),
                     Poll::Ready(Ok(len)) => {
-                        self.output.advance(len);
-                        self.written_at = keeper_rt::now();
+                        self.note_written(len);
                         wrote = true;
                     }
                     Poll::Pending => break,
@@ -330,6 +346,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
+    fn note_written(&mut self, len: usize) {
+        self.output.advance(len);
+        self.written_at = keeper_rt::now();
+        self.info.sent.fetch_add(1, Ordering::Relaxed);
+        self.shared.metrics.packets_sent.inc();
+        if self.output.is_empty()
+            && let Some(since) = self.ready_since.take()
+        {
+            self.shared.metrics.observe(Stage::Replied, since.elapsed());
+        }
+    }
+
     /// When the other side has to have moved, and what it failed to do otherwise.
     fn deadline(&self) -> Option<(Instant, &'static str)> {
         if !self.output.is_empty() {
@@ -343,7 +371,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let limit = Duration::from_secs(1);
         let _ = keeper_rt::timeout(limit, async {
             while !self.output.is_empty() {
-                let wrote = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_write(cx, &self.output)).await;
+                let wrote =
+                    std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_write(cx, &self.output)).await;
                 match wrote {
                     Ok(0) | Err(_) => return,
                     Ok(len) => self.output.advance(len),

@@ -239,7 +239,7 @@ impl Dispatcher {
         let now = keeper_rt::now();
         while let Some(submission) = next.take() {
             let full = builder.count() >= BATCH_REQUESTS_MAX
-                || builder.len() + submission.body.len() > BATCH_BYTES_MAX && builder.count() > 0;
+                || builder.byte_count() + submission.body.len() > BATCH_BYTES_MAX && builder.count() > 0;
             if full {
                 self.held = Some(submission);
                 break;
@@ -250,7 +250,7 @@ impl Dispatcher {
             targets.push(submission.target);
             next = self.queue.try_recv().ok();
         }
-        shared.metrics.observe_batch(builder.count(), builder.len());
+        shared.metrics.observe_batch(builder.count(), builder.byte_count());
         let bytes = builder.finish();
         flights.next_seq += 1;
         flights.bytes += bytes.len();
@@ -268,9 +268,12 @@ impl Dispatcher {
                 let flights = self.shared.in_flight.lock();
                 let first = flights.batches.front().map_or(flights.next_seq, |flight| flight.seq);
                 self.unsent_from = self.unsent_from.max(first);
-                flights.batches.get((self.unsent_from - first) as usize).map(|flight| flight.bytes.clone())
+                flights
+                    .batches
+                    .get((self.unsent_from - first) as usize)
+                    .map(|flight| (flight.bytes.clone(), flight.dispatched))
             };
-            let Some(bytes) = next else { return true };
+            let Some((bytes, dispatched)) = next else { return true };
             let sent = match &self.link {
                 Link::None => return true,
                 Link::Local => match self.consensus.propose(bytes).await {
@@ -293,6 +296,7 @@ impl Dispatcher {
                 return false;
             }
             self.unsent_from += 1;
+            self.shared.metrics.observe(Stage::Proposed, dispatched.elapsed());
         }
     }
 

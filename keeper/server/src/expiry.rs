@@ -61,7 +61,8 @@ impl Expiry {
         let mut previous = std::mem::take(&mut deadlines.sessions);
         for session in tree.sessions() {
             let timeout = Duration::from_millis(session.timeout_ms.max(0) as u64);
-            let mut deadline = previous.remove(&session.id).unwrap_or(Deadline { at: now + timeout, timeout });
+            let mut deadline =
+                previous.remove(&session.id).unwrap_or(Deadline { at: now + timeout, timeout });
             deadline.timeout = timeout;
             if deadline.at <= now {
                 overdue.push((session.id, session.generation));

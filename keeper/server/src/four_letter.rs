@@ -23,7 +23,11 @@ pub struct Words {
 }
 
 impl Words {
-    pub fn new(allowed: BTreeSet<String>, consensus: Consensus, configuration: Vec<(String, String)>) -> Words {
+    pub fn new(
+        allowed: BTreeSet<String>,
+        consensus: Consensus,
+        configuration: Vec<(String, String)>,
+    ) -> Words {
         Words { allowed, consensus, configuration }
     }
 
@@ -117,7 +121,8 @@ impl Words {
         line("term", &status.term);
         line("quorum_size", &status.membership.voters.len());
         if status.role == Role::Leader {
-            let synced = status.progress.iter().filter(|peer| peer.lag < crate::limits::READY_LAG_ENTRIES_MAX);
+            let synced =
+                status.progress.iter().filter(|peer| peer.lag < crate::limits::READY_LAG_ENTRIES_MAX);
             line("learners", &status.membership.learners.len());
             line("followers", &status.membership.voters.len().saturating_sub(1));
             line("synced_followers", &synced.count());

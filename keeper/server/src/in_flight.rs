@@ -12,7 +12,12 @@ use tokio::sync::{Notify, oneshot};
 /// Who gets the outcome of a command.
 pub enum Target {
     /// A client's request; its place in the outbox's queue is fixed.
-    Request { outbox: Arc<Outbox>, xid: i32, op: OpCode, received: Instant },
+    Request {
+        outbox: Arc<Outbox>,
+        xid: i32,
+        op: OpCode,
+        received: Instant,
+    },
     /// A session command of a handshake or of the expiry.
     Session(oneshot::Sender<Applied>),
     Nobody,
@@ -60,8 +65,9 @@ impl InFlight {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The targets of an own batch that is being applied. `None` for others' batches and repetitions.
-    pub fn take(&self, id: BatchId) -> Option<Vec<Target>> {
+    /// An own batch that is being applied: who waits for it, and since when it is under way. `None` for others'
+    /// batches and repetitions.
+    pub fn take(&self, id: BatchId) -> Option<(Vec<Target>, Instant)> {
         let mut flights = self.lock();
         if flights.origin != Some((id.origin, id.epoch)) {
             return None;
@@ -75,7 +81,7 @@ impl InFlight {
         flights.applied_total += 1;
         drop(flights);
         self.changed.notify_one();
-        Some(flight.targets)
+        Some((flight.targets, flight.dispatched))
     }
 
     /// An own batch came too early.

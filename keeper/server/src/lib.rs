@@ -6,33 +6,33 @@ pub mod limits;
 /// The stages of a write.
 pub mod stage;
 
-/// Received, Replied: a client's socket.
-pub mod connection;
-/// Admitted: order within a session.
-pub mod session;
-/// Local reads.
-mod read;
-/// What a connection still owes its client.
-mod outbox;
-/// Dispatched: writes into batches, batches to the leader.
-pub mod dispatch;
+/// Applied: entries into the tree, events and replies into the outboxes.
+mod apply;
 /// The bytes of a batch.
 pub mod batch;
+/// Received, Replied: a client's socket.
+pub mod connection;
+/// Dispatched: writes into batches, batches to the leader.
+pub mod dispatch;
 /// Batches between dispatch and apply.
 mod in_flight;
 /// Proposed: the leader's end of the dispatchers' connections.
 mod leader;
-/// Applied: entries into the tree, events and replies into the outboxes.
-mod apply;
+/// What a connection still owes its client.
+mod outbox;
+/// Local reads.
+mod read;
+/// Admitted: order within a session.
+pub mod session;
 
-/// One-shot watches.
-mod watch;
 /// Who lives, by the leader's clock.
 mod expiry;
-/// What the tasks of a node share.
-pub mod shared;
 /// The node object.
 pub mod node;
+/// What the tasks of a node share.
+pub mod shared;
+/// One-shot watches.
+mod watch;
 
 /// Membership and status for operators, by gRPC.
 pub mod admin;

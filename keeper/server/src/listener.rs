@@ -32,7 +32,10 @@ pub async fn serve_clients(node: Node, listener: TcpListener) {
             Ok((stream, remote)) => {
                 prepare(&stream);
                 let node = node.clone();
-                keeper_rt::spawn("client", async move { node.serve_client(stream, remote.to_string()).await });
+                keeper_rt::spawn(
+                    "client",
+                    async move { node.serve_client(stream, remote.to_string()).await },
+                );
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a client");
@@ -45,6 +48,7 @@ pub async fn serve_clients(node: Node, listener: TcpListener) {
 /// Replies leave at once, and a client whose machine died is noticed. Failure of either is no reason to refuse.
 fn prepare(stream: &TcpStream) {
     let _ = stream.set_nodelay(true);
-    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }

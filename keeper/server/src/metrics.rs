@@ -49,11 +49,13 @@ fn seconds_buckets() -> impl Iterator<Item = f64> {
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut registry = Registry::with_prefix("keeper");
-        let family = Family::<StageLabel, Histogram>::new_with_constructor(|| Histogram::new(seconds_buckets()));
+        let family =
+            Family::<StageLabel, Histogram>::new_with_constructor(|| Histogram::new(seconds_buckets()));
         let stages = Stage::ALL.map(|stage| family.get_or_create_owned(&StageLabel { stage: stage.name() }));
         registry.register_with_unit(
             "write_stage",
-            "Time from the receipt of a write to the end of the stage (dispatched: its wait for a batch)",
+            "received, admitted, applied: since the frame was read; dispatched: wait for a batch; proposed, committed: \
+             since the batch was packed; persisted: one sync of the log; replied: from the tree to the socket",
             Unit::Seconds,
             family,
         );
@@ -67,7 +69,8 @@ impl Default for Metrics {
             counter
         };
         let packets_received = counter(&mut registry, "packets_received", "Request frames read from clients");
-        let packets_sent = counter(&mut registry, "packets_sent", "Times that bytes were handed to a client's socket");
+        let packets_sent =
+            counter(&mut registry, "packets_sent", "Times that bytes were handed to a client's socket");
         let malformed_total =
             counter(&mut registry, "malformed_connections", "Client connections closed for what they sent");
         let connections_refused_total =

@@ -7,13 +7,14 @@ use crate::dispatch::{self, Dispatch, Submission};
 use crate::four_letter::{WORDS, Words};
 use crate::in_flight::Target;
 use crate::limits::{
-    CONNECTIONS_MAX_DEFAULT, DRAIN_TIME_MAX, EXPIRY_PERIOD, FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX,
-    LEADERLESS_CLOSE_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD,
+    CONNECTIONS_MAX_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD, FRAME_BYTES_MAX_DEFAULT,
+    HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD,
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
 use crate::session::AuthOptions;
 use crate::shared::Shared;
+use crate::stage::Stage;
 use crate::{batch::Kind, leader};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
@@ -116,6 +117,9 @@ impl Node {
         consensus_options.expected_cluster = options.expected_cluster;
         consensus_options.snapshot_log_bytes = options.snapshot_log_bytes;
         consensus_options.log = options.log;
+        let for_syncs = shared.clone();
+        consensus_options.log.on_sync =
+            Some(Arc::new(move |took| for_syncs.metrics.observe(Stage::Persisted, took)));
         let (consensus, incoming) = Consensus::open(consensus_options).await?;
         let (dispatch, dispatcher) = dispatch::create(shared.clone(), consensus.clone());
         keeper_rt::spawn("dispatcher", dispatcher.run());
@@ -142,6 +146,7 @@ impl Node {
         keeper_rt::spawn("touch", node.clone().touch_sessions());
         keeper_rt::spawn("expire", node.clone().expire_sessions());
         keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());
+        keeper_rt::spawn("disk-room", node.clone().watch_disk());
         Ok(node)
     }
 
@@ -171,7 +176,11 @@ impl Node {
             || inner.shared.connections().len() >= inner.connections_max
         {
             inner.shared.metrics.connections_refused_total.inc();
-            tracing::warn!(remote, limit = inner.connections_max, "client refused: too many connections, or stopping");
+            tracing::warn!(
+                remote,
+                limit = inner.connections_max,
+                "client refused: too many connections, or stopping"
+            );
             return;
         }
         let outbox = Outbox::new(inner.next_connection.fetch_add(1, Ordering::Relaxed));
@@ -224,7 +233,7 @@ impl Node {
         .await;
         shared.sessions.close_all(CloseReason::ShuttingDown);
         let _ = keeper_rt::timeout(Duration::from_secs(1), async {
-            while shared.sessions.len() > 0 {
+            while shared.sessions.count() > 0 {
                 keeper_rt::sleep(Duration::from_millis(5)).await;
             }
         })
@@ -268,6 +277,22 @@ impl Node {
                     target: Target::Nobody,
                     submitted: keeper_rt::now(),
                 });
+            }
+        }
+    }
+
+    /// While the log has no room, writes that could grow it are refused before they get into it.
+    async fn watch_disk(self) {
+        let mut ticks = keeper_rt::interval(DISK_PERIOD);
+        loop {
+            ticks.tick().await;
+            let full = self.inner.consensus.log_is_full();
+            if self.inner.shared.disk_full.swap(full, Ordering::Relaxed) != full {
+                tracing::warn!(
+                    full,
+                    "writes are {}",
+                    if full { "refused: the log's disk is full" } else { "taken again" }
+                );
             }
         }
     }

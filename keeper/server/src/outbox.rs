@@ -42,6 +42,8 @@ pub enum Pending {
 #[derive(Default)]
 pub struct OutboxState {
     pub out: BytesMut,
+    /// When the oldest write's reply in `out` was put there.
+    pub ready_since: Option<Instant>,
     /// In the order of the requests. Invariant: the front is a `Write`, else it would have been answered.
     pub queue: VecDeque<Pending>,
     /// Bytes of the writes in `queue`.

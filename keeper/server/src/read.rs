@@ -80,7 +80,11 @@ impl Reader<'_> {
     }
 
     /// Sets a moved client's watches again. What it missed since `relative_zxid` is sent at once, before the reply.
-    fn set_watches(&self, request: &SetWatchesRequest<'_>, out: &mut BytesMut) -> Result<Response, ErrorCode> {
+    fn set_watches(
+        &self,
+        request: &SetWatchesRequest<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Response, ErrorCode> {
         let since = request.relative_zxid;
         for path in &request.data {
             self.again(WatchKind::Data, path, out, |stat| match stat {

@@ -12,7 +12,9 @@ use crate::stage::Stage;
 use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::{Applied, Outcome};
-use keeper_types::{AclId, AuthRequest, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId};
+use keeper_types::{
+    AclId, AuthRequest, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
@@ -79,7 +81,8 @@ impl Session {
         // The session may have moved on or ended between its command's apply and now.
         let current = shared.read_tree().session(*id).map(|session| session.generation);
         if current != Some(*generation) {
-            let reason = if current.is_some() { CloseReason::SessionMoved } else { CloseReason::SessionEnded };
+            let reason =
+                if current.is_some() { CloseReason::SessionMoved } else { CloseReason::SessionEnded };
             outbox.close(reason);
         }
         let ip = AclId { scheme: "ip".into(), id: remote_ip.into() };
@@ -100,8 +103,8 @@ impl Session {
 
     /// One frame after the handshake.
     pub fn handle(&mut self, frame: Bytes, received: Instant) -> Result<OpCode, Refused> {
-        let (header, body) =
-            keeper_wire::decode_header(&frame).map_err(|error| Refused(format!("request header: {error}")))?;
+        let (header, body) = keeper_wire::decode_header(&frame)
+            .map_err(|error| Refused(format!("request header: {error}")))?;
         let Some(op) = OpCode::from_i32(header.op).filter(|op| *op != OpCode::CreateSession) else {
             self.reply_now(header.xid, Err(ErrorCode::Unimplemented));
             return Ok(OpCode::Ping);
@@ -115,9 +118,13 @@ impl Session {
         let body_at = frame.len() - body.len();
         match (op.class(), &request) {
             (_, Request::Auth(auth)) => self.authenticate(auth),
-            (_, Request::CloseSession) => self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received),
+            (_, Request::CloseSession) => {
+                self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received)
+            }
             (_, Request::Sync(_)) => self.write(header.xid, op, Kind::Sync, frame.slice(body_at..), received),
-            (OpClass::Write, _) => self.admit_write(header.xid, op, &request, frame.slice(body_at..), received),
+            (OpClass::Write, _) => {
+                self.admit_write(header.xid, op, &request, frame.slice(body_at..), received)
+            }
             _ => self.read(header.xid, op, &request, frame.slice(body_at..)),
         }
         Ok(op)
@@ -151,6 +158,7 @@ impl Session {
     }
 
     fn write(&self, xid: i32, op: OpCode, kind: Kind, body: Bytes, received: Instant) {
+        self.shared.metrics.observe(Stage::Received, received.elapsed());
         {
             let mut state = self.outbox.lock();
             state.queued_bytes += body.len();
@@ -216,7 +224,8 @@ impl Session {
 
     fn reply_now(&self, xid: i32, result: Result<(), ErrorCode>) {
         let mut bytes = BytesMut::new();
-        let zxid = if result == Err(ErrorCode::Unimplemented) { -1 } else { self.shared.read_tree().zxid().0 };
+        let zxid =
+            if result == Err(ErrorCode::Unimplemented) { -1 } else { self.shared.read_tree().zxid().0 };
         let result = result.as_ref().map(|()| &Response::Empty).map_err(|code| *code);
         keeper_wire::encode_reply(xid, zxid, result, &mut bytes);
         self.push_ready(bytes);

@@ -125,7 +125,7 @@ impl LocalSessions {
         }
     }
 
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lock().len()
     }
 }
@@ -160,4 +160,3 @@ impl Ingress {
         }
     }
 }
-

@@ -4,7 +4,9 @@
 mod support;
 
 use keeper_types::{AuthRequest, CreateMode, ErrorCode, EventKind, Request, Response};
-use support::{Packet, RawClient, connect_request, create, exists, get, one_member, one_member_with, set, socket};
+use support::{
+    Packet, RawClient, connect_request, create, exists, get, one_member, one_member_with, set, socket,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -20,7 +22,8 @@ async fn a_read_between_two_pipelined_writes_sees_the_first_and_not_the_second()
         client.packet().await;
         let Packet::Reply { xid, error: 0, body, .. } = client.packet().await else { panic!("no reply") };
         assert_eq!(xid, read);
-        let Ok(Response::GetData { data, .. }) = keeper_wire::decode_response(keeper_types::OpCode::GetData, &body)
+        let Ok(Response::GetData { data, .. }) =
+            keeper_wire::decode_response(keeper_types::OpCode::GetData, &body)
         else {
             panic!("no data")
         };
@@ -69,7 +72,8 @@ async fn a_session_comes_back_with_its_password_and_the_older_connection_ends() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_session_expires_with_its_ephemeral_nodes_and_a_live_one_does_not() {
     let node = one_member().await;
-    let mut owner = RawClient::connect_as(&node, &connect_request(0, vec![0; 16], 400)).await.expect("a session");
+    let mut owner =
+        RawClient::connect_as(&node, &connect_request(0, vec![0; 16], 400)).await.expect("a session");
     assert_eq!(owner.granted.timeout_ms, 400);
     owner.call(&create("/gone", b"", CreateMode::Ephemeral)).await.unwrap();
     let mut watcher = RawClient::connect(&node).await;
@@ -100,21 +104,17 @@ async fn malformed_bytes_close_that_connection_and_no_other() {
     bystander.call(&create("/b", b"", CreateMode::Persistent)).await.unwrap();
     let long = 0x7fff_ffff_u32.to_be_bytes().to_vec();
     let negative = (-5_i32).to_be_bytes().to_vec();
-    let garbage = vec![0, 0, 0, 40].into_iter().chain((0..40_u8).map(|i| i.wrapping_mul(7))).collect::<Vec<u8>>();
+    let garbage =
+        vec![0, 0, 0, 40].into_iter().chain((0..40_u8).map(|i| i.wrapping_mul(7))).collect::<Vec<u8>>();
     let half_header = vec![0, 0, 0, 3, 1, 2, 3];
     for bytes in [long, negative, garbage, half_header] {
         let mut bad = RawClient::connect(&node).await;
         bad.stream.write_all(&bytes).await.unwrap();
         // Unknown operations are answered; everything else ends the connection without a word.
-        loop {
-            match bad.packet().await {
-                Packet::End => break,
-                Packet::Reply { error, .. } => {
-                    assert_eq!(error, ErrorCode::Unimplemented.as_i32());
-                    break;
-                }
-                Packet::Event(event) => panic!("an event out of nowhere: {event:?}"),
-            }
+        match bad.packet().await {
+            Packet::End => {}
+            Packet::Reply { error, .. } => assert_eq!(error, ErrorCode::Unimplemented.as_i32()),
+            Packet::Event(event) => panic!("an event out of nowhere: {event:?}"),
         }
         assert!(bystander.call(&set("/b", &bytes)).await.is_ok());
     }
@@ -138,8 +138,12 @@ async fn an_unknown_operation_is_answered_in_its_turn_and_the_connection_goes_on
     let last = client.send(&Request::WhoAmI).await;
     assert!(matches!(client.packet().await, Packet::Reply { xid, error: 0, .. } if xid == write));
     let unimplemented = ErrorCode::Unimplemented.as_i32();
-    assert!(matches!(client.packet().await, Packet::Reply { xid: 77, zxid: -1, error, .. } if error == unimplemented));
-    assert!(matches!(client.packet().await, Packet::Reply { xid, error, .. } if xid == last && error == unimplemented));
+    assert!(
+        matches!(client.packet().await, Packet::Reply { xid: 77, zxid: -1, error, .. } if error == unimplemented)
+    );
+    assert!(
+        matches!(client.packet().await, Packet::Reply { xid, error, .. } if xid == last && error == unimplemented)
+    );
     assert!(client.call(&get("/u", false)).await.is_ok());
 }
 

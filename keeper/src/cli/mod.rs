@@ -66,9 +66,7 @@ pub struct Failure {
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Failure {
         let error = error.into();
-        let code = error
-            .downcast_ref::<keeper_client::ClientError>()
-            .map_or(1, output::exit_code);
+        let code = error.downcast_ref::<keeper_client::ClientError>().map_or(1, output::exit_code);
         Failure { error, code }
     }
 }

@@ -53,7 +53,10 @@ impl StatusCommand {
 }
 
 fn parse(text: &str) -> Numbers {
-    text.lines().filter_map(|line| line.split_once('\t')).map(|(name, value)| (name.into(), value.into())).collect()
+    text.lines()
+        .filter_map(|line| line.split_once('\t'))
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 fn to_json(members: &[(String, Result<Numbers, String>)]) -> Value {
@@ -74,25 +77,34 @@ fn to_json(members: &[(String, Result<Numbers, String>)]) -> Value {
 
 fn table(members: &[(String, Result<Numbers, String>)]) -> String {
     let mut rows = vec![
-        std::iter::once("HOST".to_owned()).chain(COLUMNS.iter().map(|(title, _)| (*title).to_owned())).collect(),
+        std::iter::once("HOST".to_owned())
+            .chain(COLUMNS.iter().map(|(title, _)| (*title).to_owned()))
+            .collect(),
     ];
     for (host, answer) in members {
         let cells: Vec<String> = match answer {
             Ok(numbers) => std::iter::once(host.clone())
-                .chain(COLUMNS.iter().map(|(_, name)| numbers.get(*name).cloned().unwrap_or_else(|| "-".into())))
+                .chain(
+                    COLUMNS.iter().map(|(_, name)| numbers.get(*name).cloned().unwrap_or_else(|| "-".into())),
+                )
                 .collect(),
             Err(error) => vec![host.clone(), format!("unreachable: {error}")],
         };
         rows.push(cells);
     }
     let widths: Vec<usize> = (0..=COLUMNS.len())
-        .map(|column| rows.iter().filter(|row| row.len() > 2).filter_map(|row| row.get(column)).map(String::len).max())
+        .map(|column| {
+            rows.iter().filter(|row| row.len() > 2).filter_map(|row| row.get(column)).map(String::len).max()
+        })
         .map(Option::unwrap_or_default)
         .collect();
     rows.iter()
         .map(|row| {
-            let line: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}", width = *width)).collect();
+            let line: Vec<String> = row
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell:<width$}", width = *width))
+                .collect();
             format!("{}\n", line.join("  ").trim_end())
         })
         .collect()

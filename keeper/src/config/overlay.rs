@@ -10,8 +10,7 @@ pub fn build(
     flags: &[String],
 ) -> Result<Config, ConfigError> {
     // Syntax first: this error names the line.
-    let mut table: Table =
-        text.parse().map_err(|cause| ConfigError::Syntax { file: file.into(), cause })?;
+    let mut table: Table = text.parse().map_err(|cause| ConfigError::Syntax { file: file.into(), cause })?;
     let mut overlays = Vec::new();
     let mut variables: Vec<(String, String)> =
         environment.filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX)).collect();
@@ -71,7 +70,10 @@ fn set(table: &mut Table, place: &str, key: &str, value: &str) -> Result<(), Con
         .unwrap_or_else(|| Value::String(value.to_owned()));
     let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
     let Value::Table(section) = section else {
-        return Err(ConfigError::Value { place: place.into(), why: format!("`{key}`: its section is no table") });
+        return Err(ConfigError::Value {
+            place: place.into(),
+            why: format!("`{key}`: its section is no table"),
+        });
     };
     section.insert(name.to_owned(), value);
     Ok(())

@@ -35,9 +35,18 @@ pub struct WatchEvent {
 impl EventKind {
     pub fn from_i32(value: i32) -> Option<EventKind> {
         use EventKind::*;
-        [None, Created, Deleted, DataChanged, ChildrenChanged, DataWatchRemoved, ChildWatchRemoved, PersistentWatchRemoved]
-            .into_iter()
-            .find(|kind| *kind as i32 == value)
+        [
+            None,
+            Created,
+            Deleted,
+            DataChanged,
+            ChildrenChanged,
+            DataWatchRemoved,
+            ChildWatchRemoved,
+            PersistentWatchRemoved,
+        ]
+        .into_iter()
+        .find(|kind| *kind as i32 == value)
     }
 }
 

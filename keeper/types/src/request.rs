@@ -31,9 +31,17 @@ pub enum CreateMode {
 impl CreateMode {
     pub fn from_i32(value: i32) -> Option<CreateMode> {
         use CreateMode::*;
-        [Persistent, Ephemeral, PersistentSequential, EphemeralSequential, Container, PersistentTtl, PersistentSequentialTtl]
-            .into_iter()
-            .find(|mode| *mode as i32 == value)
+        [
+            Persistent,
+            Ephemeral,
+            PersistentSequential,
+            EphemeralSequential,
+            Container,
+            PersistentTtl,
+            PersistentSequentialTtl,
+        ]
+        .into_iter()
+        .find(|mode| *mode as i32 == value)
     }
 
     pub fn is_ephemeral(self) -> bool {
@@ -43,7 +51,9 @@ impl CreateMode {
     pub fn is_sequential(self) -> bool {
         matches!(
             self,
-            CreateMode::PersistentSequential | CreateMode::EphemeralSequential | CreateMode::PersistentSequentialTtl
+            CreateMode::PersistentSequential
+                | CreateMode::EphemeralSequential
+                | CreateMode::PersistentSequentialTtl
         )
     }
 }
@@ -194,10 +204,16 @@ pub enum Request<'a> {
     FilteredList(ListRequest<'a>),
     FilteredListWithStatsAndData(ListRequest<'a>),
     CheckNotExists(CheckRequest<'a>),
-    RemoveRecursive { path: &'a str, nodes_max: u32 },
+    RemoveRecursive {
+        path: &'a str,
+        nodes_max: u32,
+    },
     CheckStat(CheckStatRequest<'a>),
     TryRemove(DeleteRequest<'a>),
-    ListRecursive { path: &'a str, nodes_max: u32 },
+    ListRecursive {
+        path: &'a str,
+        nodes_max: u32,
+    },
 }
 
 impl Request<'_> {

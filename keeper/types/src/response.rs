@@ -16,10 +16,17 @@ pub struct ConnectResponse {
 /// One record of a multi's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiResult {
-    Create { path: String },
-    Create2 { path: String, stat: Stat },
+    Create {
+        path: String,
+    },
+    Create2 {
+        path: String,
+        stat: Stat,
+    },
     Delete,
-    SetData { stat: Stat },
+    SetData {
+        stat: Stat,
+    },
     Check,
     /// `None` stands for err 0: an operation before the one that failed.
     Error(Option<ErrorCode>),
@@ -29,24 +36,65 @@ pub enum MultiResult {
 pub enum Response {
     /// ping, delete, check, auth, setWatches, close: a header alone.
     Empty,
-    Create { path: String },
-    Create2 { path: String, stat: Stat },
-    Exists { stat: Stat },
-    GetData { data: Option<Vec<u8>>, stat: Stat },
-    SetData { stat: Stat },
-    GetAcl { acl: Vec<Acl>, stat: Stat },
-    SetAcl { stat: Stat },
-    GetChildren { names: Vec<String> },
-    GetChildren2 { names: Vec<String>, stat: Stat },
-    Sync { path: String },
+    Create {
+        path: String,
+    },
+    Create2 {
+        path: String,
+        stat: Stat,
+    },
+    Exists {
+        stat: Stat,
+    },
+    GetData {
+        data: Option<Vec<u8>>,
+        stat: Stat,
+    },
+    SetData {
+        stat: Stat,
+    },
+    GetAcl {
+        acl: Vec<Acl>,
+        stat: Stat,
+    },
+    SetAcl {
+        stat: Stat,
+    },
+    GetChildren {
+        names: Vec<String>,
+    },
+    GetChildren2 {
+        names: Vec<String>,
+        stat: Stat,
+    },
+    Sync {
+        path: String,
+    },
     Multi(Vec<MultiResult>),
     /// addWatch answers four bytes even on success.
-    AddWatch { error: i32 },
+    AddWatch {
+        error: i32,
+    },
     MultiRead(Vec<Result<(OpCode, Box<Response>), ErrorCode>>),
-    Sasl { token: Vec<u8> },
-    GetEphemerals { paths: Vec<String> },
-    GetAllChildrenNumber { count: i32 },
-    WhoAmI { ids: Vec<AclId> },
-    FilteredListWithStatsAndData { names: Vec<String>, stat: Stat, stats: Vec<Stat>, data: Vec<Option<Vec<u8>>> },
-    ListRecursive { paths: Vec<String> },
+    Sasl {
+        token: Vec<u8>,
+    },
+    GetEphemerals {
+        paths: Vec<String>,
+    },
+    GetAllChildrenNumber {
+        count: i32,
+    },
+    WhoAmI {
+        ids: Vec<AclId>,
+    },
+    FilteredListWithStatsAndData {
+        names: Vec<String>,
+        stat: Stat,
+        stats: Vec<Stat>,
+        data: Vec<Option<Vec<u8>>>,
+    },
+    ListRecursive {
+        paths: Vec<String>,
+    },
 }

@@ -7,8 +7,8 @@ use keeper_log::faulty::FaultyDisk;
 use keeper_rt::Pool;
 use keeper_server::{Node, NodeOptions, Readiness};
 use keeper_types::{
-    ClusterId, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, OpCode, ReadRequest, Request, Response,
-    ServerId, SetDataRequest, WatchEvent,
+    ClusterId, ConnectRequest, ConnectResponse, CreateMode, CreateRequest, OpCode, ReadRequest, Request,
+    Response, ServerId, SetDataRequest, WatchEvent,
 };
 use keeper_wire::FrameDecoder;
 use std::io;
@@ -47,13 +47,23 @@ pub async fn one_member() -> Node {
 
 pub async fn one_member_with(change: impl FnOnce(&mut NodeOptions)) -> Node {
     let disk = FaultyDisk::new(1).disk();
-    let mut options =
-        NodeOptions::new("one".into(), disk, Arc::new(NoPeers), Pool::current(), b"a secret of the test".to_vec());
+    let mut options = NodeOptions::new(
+        "one".into(),
+        disk,
+        Arc::new(NoPeers),
+        Pool::current(),
+        b"a secret of the test".to_vec(),
+    );
     options.session_timeout_ms = (200, 60_000);
     options.log = keeper_log::Options::small();
     change(&mut options);
     let node = Node::start(options).await.expect("the member starts");
-    let me = Member { id: ServerId(1), peer_address: "one:1".into(), client_address: "one:2".into(), name: "one".into() };
+    let me = Member {
+        id: ServerId(1),
+        peer_address: "one:1".into(),
+        client_address: "one:2".into(),
+        name: "one".into(),
+    };
     node.consensus().bootstrap(ClusterId([7; 16]), me).await.expect("the member founds its cluster");
     let deadline = keeper_rt::now() + WAIT;
     while node.readiness() != Readiness::Ready {
@@ -74,7 +84,12 @@ pub fn socket(node: &Node) -> DuplexStream {
 /// What a server may send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Packet {
-    Reply { xid: i32, zxid: i64, error: i32, body: Bytes },
+    Reply {
+        xid: i32,
+        zxid: i64,
+        error: i32,
+        body: Bytes,
+    },
     Event(WatchEvent),
     /// The server closed the connection.
     End,
@@ -88,7 +103,14 @@ pub struct RawClient {
 }
 
 pub fn connect_request(session_id: i64, password: Vec<u8>, timeout_ms: i32) -> ConnectRequest {
-    ConnectRequest { protocol_version: 0, last_zxid_seen: 0, timeout_ms, session_id, password, read_only: Some(false) }
+    ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen: 0,
+        timeout_ms,
+        session_id,
+        password,
+        read_only: Some(false),
+    }
 }
 
 impl RawClient {
@@ -99,8 +121,13 @@ impl RawClient {
     /// `None` when the server closes without an answer.
     pub async fn connect_as(node: &Node, request: &ConnectRequest) -> Option<RawClient> {
         let stream = socket(node);
-        let granted =
-            ConnectResponse { protocol_version: 0, timeout_ms: 0, session_id: 0, password: Vec::new(), read_only: None };
+        let granted = ConnectResponse {
+            protocol_version: 0,
+            timeout_ms: 0,
+            session_id: 0,
+            password: Vec::new(),
+            read_only: None,
+        };
         let mut client = RawClient { stream, granted, input: BytesMut::new(), next_xid: 1 };
         let mut out = BytesMut::new();
         keeper_wire::encode_connect_request(request, &mut out);
@@ -166,7 +193,10 @@ impl RawClient {
 
 pub fn create<'a>(path: &'a str, data: &'a [u8], mode: CreateMode) -> Request<'a> {
     let acl = vec![keeper_types::Acl::open()];
-    Request::Create(OpCode::Create, CreateRequest { path, data: Some(data), acl, flags: mode as i32, ttl_ms: None })
+    Request::Create(
+        OpCode::Create,
+        CreateRequest { path, data: Some(data), acl, flags: mode as i32, ttl_ms: None },
+    )
 }
 
 pub fn set<'a>(path: &'a str, data: &'a [u8]) -> Request<'a> {
