@@ -441,7 +441,7 @@ impl Writer {
         }
         self.shared.counters.write_fails.store(false, Ordering::Relaxed);
         let start = keeper_rt::now();
-        if let Err(error) = std::future::ready(std::io::Result::Ok(())).await {
+        if let Err(error) = self.active.file.sync().await {
             return Err(self.fatal(format!(
                 "sync of log segment {} failed; what is on the disk is not known any more: {error}",
                 self.active.sequence
