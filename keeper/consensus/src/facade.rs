@@ -6,7 +6,7 @@ use crate::api::{
 };
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::membership::{self, Change};
-use crate::net::{Conn, DialError};
+use crate::net::{Conn, DialError, NetFuture};
 use crate::node::Node;
 use crate::peer::handshake::Class;
 use crate::start;
@@ -26,6 +26,9 @@ use std::task::{Context, Poll};
 use tokio::sync::{mpsc, watch};
 
 /// A handle to this member; clones share it.
+///
+/// Its calls return boxed futures: the body of an `async fn` is compiled in whichever crate awaits it, and all of
+/// openraft with it.
 #[derive(Clone)]
 pub struct Consensus {
     node: Arc<Node>,
@@ -69,13 +72,15 @@ impl Consensus {
     /// Opens the disk and starts. With an empty disk the member is `Uninitialized`: it waits for
     /// [`bootstrap`](Self::bootstrap) or for an authenticated leader that names it. The receiver yields the
     /// connections that other members' dispatchers open.
-    pub async fn open(
+    pub fn open(
         options: ConsensusOptions,
-    ) -> Result<(Consensus, mpsc::Receiver<DispatchConn>), OpenError> {
-        let pool = options.pool.clone();
-        let opening = pool.spawn("consensus-open", start::open(options)).await;
-        let (node, dispatched) = opening.map_err(|error| OpenError::Raft(error.to_string()))??;
-        Ok((Consensus { node }, dispatched))
+    ) -> NetFuture<'static, Result<(Consensus, mpsc::Receiver<DispatchConn>), OpenError>> {
+        Box::pin(async move {
+            let pool = options.pool.clone();
+            let opening = pool.spawn("consensus-open", start::open(options)).await;
+            let (node, dispatched) = opening.map_err(|error| OpenError::Raft(error.to_string()))??;
+            Ok((Consensus { node }, dispatched))
+        })
     }
 
     /// `None` while uninitialized.
@@ -88,21 +93,23 @@ impl Consensus {
     ///
     /// # Panics
     /// If the payload is larger than [`PAYLOAD_BYTES_MAX`].
-    pub async fn propose(&self, payload: Bytes) -> Result<Proposed, NotLeader> {
-        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
-        let running = self.node.running().ok_or(NotLeader { leader: None })?;
-        {
-            // Spares the core what it would refuse. It decides itself about what is passed on.
-            let metrics = running.raft.server_metrics();
-            let metrics = metrics.borrow_watched();
-            if metrics.state != ServerState::Leader {
-                return Err(NotLeader { leader: metrics.current_leader.map(ServerId) });
+    pub fn propose(&self, payload: Bytes) -> NetFuture<'_, Result<Proposed, NotLeader>> {
+        Box::pin(async move {
+            assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a payload of {} bytes", payload.len());
+            let running = self.node.running().ok_or(NotLeader { leader: None })?;
+            {
+                // Spares the core what it would refuse. It decides itself about what is passed on.
+                let metrics = running.raft.server_metrics();
+                let metrics = metrics.borrow_watched();
+                if metrics.state != ServerState::Leader {
+                    return Err(NotLeader { leader: metrics.current_leader.map(ServerId) });
+                }
             }
-        }
-        let (responder, done) = ProgressResponder::complete_only();
-        let queued = running.raft.client_write_ff(Payload(payload), Some(responder)).await;
-        queued.map_err(|_| NotLeader { leader: None })?;
-        Ok(Proposed { done })
+            let (responder, done) = ProgressResponder::complete_only();
+            let queued = running.raft.client_write_ff(Payload(payload), Some(responder)).await;
+            queued.map_err(|_| NotLeader { leader: None })?;
+            Ok(Proposed { done })
+        })
     }
 
     /// True when the log's disk is full: writes are to be refused until it is not. See also [`Status::log_full`].
@@ -116,12 +123,14 @@ impl Consensus {
     }
 
     /// Opens an authenticated connection to another member's dispatcher.
-    pub async fn dial_dispatch(&self, to: ServerId) -> Result<Conn, DialError> {
-        let address =
-            self.node.status.borrow().membership.member(to).map(|member| member.peer_address.clone());
-        let address =
-            address.ok_or_else(|| DialError::Unreachable(format!("server {to} is not a member")))?;
-        self.node.dial(to, &address, Class::Dispatch).await
+    pub fn dial_dispatch(&self, to: ServerId) -> NetFuture<'_, Result<Conn, DialError>> {
+        Box::pin(async move {
+            let address =
+                self.node.status.borrow().membership.member(to).map(|member| member.peer_address.clone());
+            let address =
+                address.ok_or_else(|| DialError::Unreachable(format!("server {to} is not a member")))?;
+            self.node.dial(to, &address, Class::Dispatch).await
+        })
     }
 
     pub fn status(&self) -> Status {
@@ -133,47 +142,55 @@ impl Consensus {
     }
 
     /// Founds `cluster` with this one member. OK when that has already happened.
-    pub async fn bootstrap(&self, cluster: ClusterId, me: Member) -> Result<Membership, AdminError> {
-        membership::check_member(&me)?;
-        let node = self.node.clone();
-        // A task of its own: a caller that goes away must not leave it half done.
-        self.run("bootstrap", async move {
-            start::bootstrap(node.clone(), cluster, me).await?;
-            start::first_membership(&node).await;
-            let status = node.status.borrow().membership.clone();
-            Ok(status)
+    pub fn bootstrap(&self, cluster: ClusterId, me: Member) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move {
+            membership::check_member(&me)?;
+            let node = self.node.clone();
+            // A task of its own: a caller that goes away must not leave it half done.
+            self.run("bootstrap", async move {
+                start::bootstrap(node.clone(), cluster, me).await?;
+                start::first_membership(&node).await;
+                let status = node.status.borrow().membership.clone();
+                Ok(status)
+            })
+            .await
         })
-        .await
     }
 
     /// Adds a member without a vote. OK when it already is a member with the same addresses.
-    pub async fn add_learner(&self, member: Member, pre: Precondition) -> Result<Membership, AdminError> {
-        self.change(Change::AddLearner(member), pre).await
+    pub fn add_learner(
+        &self,
+        member: Member,
+        pre: Precondition,
+    ) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move { self.change(Change::AddLearner(member), pre).await })
     }
 
     /// Gives a learner its vote once it has caught up. OK when it is a voter.
-    pub async fn promote(&self, id: ServerId, pre: Precondition) -> Result<Membership, AdminError> {
-        self.change(Change::Promote(id), pre).await
+    pub fn promote(&self, id: ServerId, pre: Precondition) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move { self.change(Change::Promote(id), pre).await })
     }
 
     /// Takes a member out. OK when it is none. The leader itself is refused: transfer first.
-    pub async fn remove(&self, id: ServerId, pre: Precondition) -> Result<Membership, AdminError> {
-        self.change(Change::Remove(id), pre).await
+    pub fn remove(&self, id: ServerId, pre: Precondition) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move { self.change(Change::Remove(id), pre).await })
     }
 
     /// Hands leadership to a voter; returns when it leads. OK when it does already.
-    pub async fn transfer_leadership(
+    pub fn transfer_leadership(
         &self,
         id: ServerId,
         pre: Precondition,
-    ) -> Result<Membership, AdminError> {
-        self.change(Change::Transfer(id), pre).await
+    ) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move { self.change(Change::Transfer(id), pre).await })
     }
 
     /// The committed configuration, confirmed by a quorum. Answered by the leader only.
-    pub async fn committed_membership(&self) -> Result<Membership, AdminError> {
-        let node = self.node.clone();
-        self.run("committed-membership", async move { membership::committed(&node).await }).await
+    pub fn committed_membership(&self) -> NetFuture<'_, Result<Membership, AdminError>> {
+        Box::pin(async move {
+            let node = self.node.clone();
+            self.run("committed-membership", async move { membership::committed(&node).await }).await
+        })
     }
 
     async fn change(&self, change: Change, pre: Precondition) -> Result<Membership, AdminError> {
@@ -189,13 +206,15 @@ impl Consensus {
     }
 
     /// Stops Raft, the peers' connections and the log. The caller has handed leadership over before.
-    pub async fn shutdown(&self) {
-        self.node.stopping.send_replace(true);
-        if let Some(running) = self.node.running()
-            && let Err(error) = running.raft.shutdown().await
-        {
-            tracing::warn!(%error, "Raft did not stop cleanly");
-        }
-        self.node.wal.close().await;
+    pub fn shutdown(&self) -> NetFuture<'_, ()> {
+        Box::pin(async move {
+            self.node.stopping.send_replace(true);
+            if let Some(running) = self.node.running()
+                && let Err(error) = running.raft.shutdown().await
+            {
+                tracing::warn!(%error, "Raft did not stop cleanly");
+            }
+            self.node.wal.close().await;
+        })
     }
 }

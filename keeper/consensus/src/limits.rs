@@ -9,6 +9,11 @@ pub const PAYLOAD_BYTES_MAX: usize = 72 << 20;
 pub const PEER_FRAME_BYTES_MAX: usize = 80 << 20;
 const _: () = assert!(PAYLOAD_BYTES_MAX + (1 << 20) < PEER_FRAME_BYTES_MAX);
 
+/// The first frames in each direction of a connection, which belong to the handshake, and their largest size: who has
+/// proved nothing yet shall not fill the memory.
+pub const HANDSHAKE_FRAMES: u64 = 2;
+pub const HANDSHAKE_FRAME_BYTES_MAX: usize = 1024;
+
 /// Payload bytes that one append request gathers; a single larger entry still travels alone.
 pub const APPEND_BYTES_MAX: usize = 4 << 20;
 /// Entries that one append request gathers. Entries are batches of many client requests already.

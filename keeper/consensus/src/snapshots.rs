@@ -20,6 +20,8 @@ pub async fn run(node: Weak<Node>) {
         if *node.stopping.borrow() {
             return;
         }
+        // A disk may fill or empty while Raft's own numbers stand still.
+        crate::status::publish(&node);
         let latest = running.raft.metrics().borrow_watched().snapshot.map(|id| id.index);
         if latest > newest {
             previous = newest.or(previous);

@@ -39,6 +39,10 @@ pub async fn run(node: Weak<Node>) {
 /// Publishes the present state.
 pub fn publish(node: &Node) {
     let Some(running) = node.running() else { return };
+    if *node.stopping.borrow() {
+        // A stop that was asked for is no failure.
+        return;
+    }
     let metrics = running.raft.metrics().borrow_watched().clone();
     let mut status = of(running, &metrics);
     status.refusals = node.refusals.read();

@@ -4,8 +4,8 @@
 //! is and what the frames mean is not known here.
 
 use crate::limits::{
-    ACCEPTED_CONNS_MAX, CONN_FRAMES_MAX, DIAL, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, PEER_FRAME_BYTES_MAX,
-    TCP_USER_TIMEOUT, TCP_WRITE_BYTES_MAX,
+    ACCEPTED_CONNS_MAX, CONN_FRAMES_MAX, DIAL, HANDSHAKE_FRAME_BYTES_MAX, HANDSHAKE_FRAMES, KEEPALIVE_IDLE,
+    KEEPALIVE_INTERVAL, PEER_FRAME_BYTES_MAX, TCP_USER_TIMEOUT, TCP_WRITE_BYTES_MAX,
 };
 use crate::net::{Conn, DialError, NetFuture, Network};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -20,8 +20,11 @@ use tokio::sync::mpsc;
 
 /// Bytes read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
-/// Frames from this size on are written as they are; smaller ones are gathered first.
+/// Larger frames are written as they are; smaller ones are gathered first.
 const COPY_BYTES_MAX: usize = 16 << 10;
+/// Smaller frames get memory of their own: as slices of the read buffer they would keep all of it alive, and entries
+/// live long in the log's cache.
+const SLICE_BYTES_MIN: usize = 64 << 10;
 /// Connections that the system may hold for us before we accept them.
 const BACKLOG: u32 = 128;
 
@@ -136,13 +139,20 @@ fn wrap(stream: TcpStream, remote: String) -> io::Result<Conn> {
 
 async fn read_frames(mut stream: impl AsyncRead + Unpin, incoming: &mpsc::Sender<Bytes>) -> io::Result<()> {
     let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    let mut frames = 0;
     loop {
-        while let Some(frame) = split_frame(&mut buffer)? {
+        // Nobody has proved anything yet in the first frames of a connection.
+        let limit =
+            |frames| if frames < HANDSHAKE_FRAMES { HANDSHAKE_FRAME_BYTES_MAX } else { PEER_FRAME_BYTES_MAX };
+        while let Some(frame) = split_frame(&mut buffer, limit(frames))? {
+            frames += 1;
             if incoming.send(frame).await.is_err() {
                 return Ok(());
             }
         }
-        buffer.reserve(READ_BYTES);
+        if buffer.spare_capacity_mut().is_empty() {
+            buffer.reserve(READ_BYTES);
+        }
         let read = tokio::select! {
             biased;
             () = incoming.closed() => return Ok(()),
@@ -155,17 +165,24 @@ async fn read_frames(mut stream: impl AsyncRead + Unpin, incoming: &mpsc::Sender
 }
 
 /// Takes a whole frame off the front. A length out of bounds is an error before anything is allocated for it.
-fn split_frame(buffer: &mut BytesMut) -> io::Result<Option<Bytes>> {
+fn split_frame(buffer: &mut BytesMut, len_max: usize) -> io::Result<Option<Bytes>> {
     let Some(head) = buffer.first_chunk::<4>() else { return Ok(None) };
     let len = u32::from_le_bytes(*head) as usize;
-    if len == 0 || len > PEER_FRAME_BYTES_MAX {
+    if len == 0 || len > len_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {len} bytes")));
     }
     if buffer.len() < 4 + len {
-        buffer.reserve(4 + len - buffer.len());
+        // Grows with what arrives, at most twofold: a length alone takes no memory.
+        let missing = 4 + len - buffer.len();
+        buffer.reserve(missing.min(buffer.len().max(READ_BYTES)));
         return Ok(None);
     }
     buffer.advance(4);
+    if len < SLICE_BYTES_MIN {
+        let frame = Bytes::copy_from_slice(&buffer[..len]);
+        buffer.advance(len);
+        return Ok(Some(frame));
+    }
     Ok(Some(buffer.split_to(len).freeze()))
 }
 

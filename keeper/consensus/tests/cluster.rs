@@ -5,7 +5,9 @@
 mod support;
 
 use bytes::Bytes;
-use keeper_consensus::{AdminError, Member, OpenError, Precondition, Role};
+use keeper_consensus::{
+    AdminError, Consensus, ConsensusOptions, Member, OpenError, Precondition, Role, TcpNetwork,
+};
 use keeper_log::faulty::Loss;
 use keeper_types::{ClusterId, ServerId};
 use std::time::{Duration, Instant};
@@ -255,6 +257,10 @@ async fn membership_calls_check_what_they_expect_and_are_safe_to_repeat() {
     cluster.on(3).transfer_leadership(ServerId(3), none()).await.expect("it leads already");
     let shrunk = cluster.on(3).remove(ServerId(leader), none()).await.unwrap();
     assert_eq!(shrunk.voters.len(), 2);
+    // The removed one cannot disturb them, though it still believes to be a voter.
+    let term = cluster.on(3).status().term;
+    tokio::time::sleep(Duration::from_millis(3000)).await;
+    assert_eq!((cluster.on(3).status().role, cluster.on(3).status().term), (Role::Leader, term));
     let last = cluster.write(Bytes::from_static(b"after the change")).await;
     eventually("the rest goes on", || cluster.applied(other).last().is_some_and(|(index, _)| *index >= last))
         .await;
@@ -392,4 +398,64 @@ async fn a_member_that_shuts_down_cleanly_leaves_a_disk_it_can_start_from() {
     let last = cluster.write(Bytes::from_static(b"without it")).await;
     cluster.start(leader).await;
     cluster.wait_same(last).await;
+}
+
+/// A member over loopback TCP, with its files in a folder. Everything of production but the server above.
+async fn open_real(id: u64, port: u16, folder: &std::path::Path) -> (tokio::runtime::Runtime, Consensus) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let disk = keeper_log::RealDisk::open(folder.join(id.to_string())).unwrap();
+    let options = ConsensusOptions::new(
+        disk,
+        TcpNetwork::new(([127, 0, 0, 1], port).into()),
+        keeper_rt::Pool::of(runtime.handle().clone()),
+        Box::new(support::Recorder(support::Applied::default())),
+        support::SECRET.to_vec(),
+    );
+    let (consensus, _) = Consensus::open(options).await.unwrap();
+    (runtime, consensus)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tcp_and_on_real_disks_a_leaders_end_is_noticed_at_once_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = |_| std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ports = [1u64, 2, 3].map(free).map(|listener| listener.local_addr().unwrap().port());
+    let at = |id: u64| Member {
+        id: ServerId(id),
+        peer_address: format!("localhost:{}", ports[id as usize - 1]),
+        ..Member::default()
+    };
+    let mut lives = Vec::new();
+    for id in 1..=3u64 {
+        lives.push(open_real(id, ports[id as usize - 1], folder.path()).await);
+    }
+    let first = lives[0].1.clone();
+    first.bootstrap(CLUSTER, at(1)).await.unwrap();
+    for id in 2..=3 {
+        first.add_learner(at(id), none()).await.unwrap();
+        first.promote(ServerId(id), none()).await.unwrap();
+    }
+    let committed = first.propose(Bytes::from_static(b"before")).await.unwrap().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(700)).await;
+
+    let before = Instant::now();
+    let (runtime, _) = lives.remove(0);
+    runtime.shutdown_background();
+    let next = loop {
+        let mut leads = lives.iter().filter(|(_, consensus)| consensus.status().role == Role::Leader);
+        if let Some((_, leader)) = leads.next()
+            && let Ok(proposed) = leader.propose(Bytes::from_static(b"after")).await
+            && let Ok(index) = proposed.await
+        {
+            break index;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    let took_ms = before.elapsed().as_millis();
+    eprintln!("over TCP: next acknowledged write after a leader's death: {took_ms} ms");
+    assert!(committed < next && took_ms < 1000, "{took_ms} ms");
+    for (runtime, consensus) in lives {
+        consensus.shutdown().await;
+        runtime.shutdown_background();
+    }
 }

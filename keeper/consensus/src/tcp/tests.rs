@@ -14,7 +14,18 @@ async fn pair() -> (Conn, Conn, SocketAddr) {
 #[tokio::test]
 async fn frames_of_all_sizes_arrive_in_order() {
     let (dialed, mut accepted, _) = pair().await;
-    let sizes = [1, 5, 100, COPY_BYTES_MAX, COPY_BYTES_MAX + 1, 3, 5 << 20, 7];
+    let sizes = [
+        1,
+        HANDSHAKE_FRAME_BYTES_MAX,
+        100,
+        COPY_BYTES_MAX,
+        COPY_BYTES_MAX + 1,
+        SLICE_BYTES_MIN - 1,
+        SLICE_BYTES_MIN,
+        3,
+        5 << 20,
+        7,
+    ];
     let sender = dialed.sender.clone();
     keeper_rt::spawn("send", async move {
         for (i, size) in sizes.into_iter().enumerate() {
@@ -52,8 +63,29 @@ async fn a_name_that_does_not_resolve_is_unreachable() {
 #[test]
 fn a_frame_of_two_gigabytes_is_refused_before_anything_is_allocated() {
     let mut buffer = BytesMut::from(&(2u32 << 30).to_le_bytes()[..]);
-    assert_eq!(split_frame(&mut buffer).err().map(|error| error.kind()), Some(io::ErrorKind::InvalidData));
+    assert_eq!(
+        split_frame(&mut buffer, PEER_FRAME_BYTES_MAX).err().map(|error| error.kind()),
+        Some(io::ErrorKind::InvalidData)
+    );
     assert!(buffer.capacity() < 1 << 20);
     let mut empty = BytesMut::from(&[0u8; 4][..]);
-    assert!(split_frame(&mut empty).is_err());
+    assert!(split_frame(&mut empty, PEER_FRAME_BYTES_MAX).is_err());
+}
+
+#[test]
+fn a_small_frame_does_not_keep_the_read_buffer_alive() {
+    let mut buffer = BytesMut::with_capacity(READ_BYTES);
+    buffer.put_u32_le(3);
+    buffer.put_slice(b"abc");
+    let frame = split_frame(&mut buffer, PEER_FRAME_BYTES_MAX).expect("a frame").expect("a whole one");
+    assert_eq!(&frame[..], b"abc");
+    drop(buffer);
+    assert!(frame.is_unique());
+}
+
+#[tokio::test]
+async fn a_large_frame_before_the_handshake_closes_the_connection() {
+    let (dialed, mut accepted, _) = pair().await;
+    dialed.sender.send(vec![1; HANDSHAKE_FRAME_BYTES_MAX + 1].into()).await.expect("sent");
+    assert_eq!(accepted.receiver.recv().await, None);
 }

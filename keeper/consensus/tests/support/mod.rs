@@ -88,7 +88,7 @@ impl Network for MemPort {
 pub type Applied = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
 /// Remembers everything.
-struct Recorder(Applied);
+pub struct Recorder(pub Applied);
 
 impl StateMachine for Recorder {
     fn apply(&mut self, index: u64, payload: Bytes) {
