@@ -210,3 +210,40 @@ async fn words_are_answered_by_the_white_list() {
         assert!(answer.contains(part), "{word} answered {answer:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_writes_loses_nothing_and_recovers() {
+    let disk = keeper_log::faulty::FaultyDisk::new(3);
+    let node = one_member_with(|options| options.disk = disk.disk()).await;
+    let mut client = RawClient::connect(&node).await;
+    client.call(&create("/f", b"", CreateMode::Persistent)).await.unwrap();
+    disk.set_capacity(Some(disk.used_bytes()));
+    let payload = vec![7; 4_000];
+    let mut kept = Vec::new();
+    let refused = ErrorCode::OutOfMemory.as_i32();
+    for number in 0..1_000 {
+        let path = format!("/f/{number}");
+        match client.call(&create(&path, &payload, CreateMode::Persistent)).await {
+            Ok(_) => kept.push(path),
+            Err(code) => {
+                assert_eq!(code, refused);
+                break;
+            }
+        }
+        // The log looks at its disk when a segment ends; the server asks the log ten times a second.
+        keeper_rt::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert!(kept.len() < 1_000, "the disk never filled");
+    assert_eq!(client.call(&set("/f", b"x")).await, Err(refused), "writes are refused");
+    assert!(client.call(&get("/f", false)).await.is_ok(), "reads go on");
+
+    disk.set_capacity(None);
+    let deadline = keeper_rt::now() + support::WAIT;
+    while client.call(&set("/f", b"x")).await.is_err() {
+        assert!(keeper_rt::now() < deadline, "writes are still refused after space returned");
+        keeper_rt::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    for path in kept {
+        assert!(client.call(&get(&path, false)).await.is_ok(), "{path} was acknowledged and is lost");
+    }
+}
