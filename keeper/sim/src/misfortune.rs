@@ -73,9 +73,12 @@ pub struct Misfortunes {
 }
 
 impl Misfortunes {
+    /// Each run leaves out some of `kinds`: one that comes all the time hides what the others do.
     pub fn new(world: &World, kinds: &BTreeSet<Kind>) -> Misfortunes {
+        let simulator = world.simulator();
+        let kinds: BTreeSet<Kind> = kinds.iter().filter(|_| !simulator.one_in(3)).copied().collect();
         let mut lots = vec![None, None];
-        for kind in kinds {
+        for kind in &kinds {
             lots.extend(std::iter::repeat_n(Some(*kind), kind.weight()));
         }
         if kinds.contains(&Kind::Points) {

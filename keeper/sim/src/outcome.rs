@@ -6,6 +6,9 @@ use crate::world::{Counts, World};
 use std::fmt;
 use std::time::Duration;
 
+/// Of the first finding, in a seed's one line.
+const FINDING_CHARS_MAX: usize = 250;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub findings: Vec<String>,
@@ -71,7 +74,8 @@ impl fmt::Display for Report {
                 outcome.counts
             ),
             [first, rest @ ..] => {
-                write!(f, "FAILED: {first}")?;
+                let short: String = first.chars().take(FINDING_CHARS_MAX).collect();
+                write!(f, "FAILED: {short}")?;
                 if !rest.is_empty() {
                     write!(f, " (and {} more)", rest.len())?;
                 }

@@ -32,7 +32,7 @@ pub(super) fn keep_quiet(simulator: &Simulator) -> Quiet {
             }
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             PLACE.with_borrow_mut(|last| *last = place);
-            if std::env::var_os("RUST_BACKTRACE").is_some() {
+            if std::env::var_os("KEEPER_SIM_BACKTRACE").is_some() {
                 eprintln!("{}", std::backtrace::Backtrace::force_capture());
             }
         }));
