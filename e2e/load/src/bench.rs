@@ -93,8 +93,8 @@ struct Bench {
     next_key: Vec<u64>,
 }
 
-/// What a finished request is given to: (sent, answered, body length), in nanoseconds since `base`.
-type Done<'a> = &'a mut dyn FnMut(u64, u64, usize) -> Result<()>;
+/// What a finished request is given to: when it was sent and answered, in nanoseconds since `base`, and the body.
+type Done<'a> = &'a mut dyn FnMut(u64, u64, &[u8]) -> Result<()>;
 
 impl Bench {
     fn new(sessions: Vec<Session>, options: &BenchOptions, seed: u64) -> Result<Bench> {
@@ -141,9 +141,11 @@ impl Bench {
             bench.push(row.op, index, keys, now_ns);
             true
         };
-        let value_bytes = options.value_bytes;
-        self.drive(row.depth, &mut push, &mut |sent_ns, answered_ns, body_len| {
-            ensure!(row.op != Op::Get || body_len >= 4 + value_bytes, "a get answered without its value");
+        let value = self.value.clone();
+        self.drive(row.depth, &mut push, &mut |sent_ns, answered_ns, body| {
+            // Behind the value's length.
+            let got = body.get(4..4 + value.len());
+            ensure!(row.op != Op::Get || got == Some(&value), "a get answered another value");
             if (begin_ns..=end_ns).contains(&answered_ns) {
                 let us = (answered_ns - sent_ns).div_ceil(1000);
                 latency.saturating_record(us.max(1));
@@ -213,7 +215,7 @@ impl Bench {
             ensure!(reply.error == 0, "a request was answered with error {}", reply.error);
             // One clock reading for all replies of one read.
             let answered_ns = *answered_ns.get_or_insert_with(|| base.elapsed().as_nanos() as u64);
-            done(reply.sent_ns, answered_ns, reply.body.len())
+            done(reply.sent_ns, answered_ns, reply.body)
         })?;
         Ok(before - session.in_flight())
     }
