@@ -42,6 +42,8 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     let random_seed =
         || Ok::<_, anyhow::Error>(castellan_load::random::Random::new()?.next_u64() % 1_000_000);
     let seed = arguments.seed.map_or_else(random_seed, Ok)?;
+    progress::step("a node deleted behind the checker's back must be found");
+    kills::prove_checker(&cluster).await.context("the checker is blind")?;
     progress::step(format_args!("{} kills, seed {seed}", arguments.count));
     let options = kills::Options { kills: arguments.count, sessions: arguments.sessions, seed };
     let begin = Instant::now();

@@ -156,20 +156,43 @@ impl Load {
 
     /// Ends the load, reads everything back from `hosts` and judges.
     pub async fn finish(self, hosts: Vec<String>) -> Result<Verdict> {
+        self.stop().await?.judge(hosts).await
+    }
+
+    /// Ends the load: each session finishes the call it is in.
+    pub async fn stop(self) -> Result<Stopped> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut records = Vec::new();
         for session in self.sessions {
             let record = tokio::time::timeout(STOP_TIMEOUT, session).await;
             records.push(record.context("a session cannot finish its last call")???);
         }
+        Ok(Stopped { shared: self.shared, records, prepared: self.prepared })
+    }
+}
+
+/// A load that has ended and was not judged yet.
+pub struct Stopped {
+    shared: Arc<Shared>,
+    records: Vec<Record>,
+    prepared: Vec<Operation>,
+}
+
+impl Stopped {
+    /// Nodes that were created once and never changed.
+    pub fn created(&self) -> impl Iterator<Item = &str> {
+        self.records.iter().flat_map(|record| &record.created).map(|(path, _)| path.as_str())
+    }
+
+    pub async fn judge(self, hosts: Vec<String>) -> Result<Verdict> {
         let mut options = self.shared.options.clone();
         options.hosts = hosts;
         let clock = self.shared.clock;
         let (mut violations, final_reads) =
-            read_back::check(&options, &self.shared.paths, &records, clock).await?;
+            read_back::check(&options, &self.shared.paths, &self.records, clock).await?;
         let mut counts = Counts::default();
         let mut history = History { operations: self.prepared };
-        for record in records {
+        for record in self.records {
             counts.add(&record.counts);
             violations.extend(record.violations);
             history.operations.extend(record.operations);

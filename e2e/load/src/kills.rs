@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use keeper_client::{ANY_VERSION, Client};
 
 use crate::checked::{self, Load, Verdict};
 use crate::cluster::Cluster;
@@ -17,6 +18,8 @@ pub struct Options {
 
 /// Writes that must be acknowledged between two kills: the cluster works again before it is hurt again.
 const WRITES_BETWEEN: u64 = 20;
+/// Enough for a load that shall be judged without any kill.
+const WRITES_TO_JUDGE: u64 = 200;
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// A dead member stays away for up to so long.
 const AWAY_MS_MAX: usize = 400;
@@ -73,6 +76,26 @@ pub async fn run(
         recovered.with_context(|| format!("after kill {} of {victim:?} {}", kill + 1, names.join(", ")))?;
     }
     load.finish(hosts).await
+}
+
+/// A checker that finds nothing proves nothing: a node deleted behind its back must be found, by the read-back and by
+/// the rules over the history.
+pub async fn prove_checker(cluster: &Cluster) -> Result<()> {
+    let hosts: Vec<String> = cluster.hosts().iter().map(ToString::to_string).collect();
+    let mut options = checked::Options::new(hosts.clone(), 1);
+    options.sessions = 2;
+    let load = Load::start(options).await?;
+    load.wait_writes(WRITES_TO_JUDGE, RECOVERY_TIMEOUT).await?;
+    let stopped = load.stop().await?;
+    let node = stopped.created().next().context("the load created no node")?.to_string();
+    let client = Client::connect(&hosts, keeper_client::Options::default()).await?;
+    client.delete(&node, ANY_VERSION).await.with_context(|| format!("cannot delete {node}"))?;
+    client.close().await?;
+    let verdict = stopped.judge(hosts).await?;
+    let lost = verdict.violations.iter().any(|text| text.starts_with("LOST") && text.contains(&node));
+    ensure!(lost, "the read-back does not miss {node}, which was deleted behind its back");
+    ensure!(!verdict.report.is_clean(), "the history's checker does not miss {node}, which is gone");
+    Ok(())
 }
 
 async fn recover(cluster: &mut Cluster, load: &Load) -> Result<()> {
