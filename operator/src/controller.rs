@@ -38,7 +38,7 @@ use crate::{
         build::Surroundings,
         decide::{Defaults, Hold, Plan, Step, decide},
         names::{CLUSTER_LABEL, FIELD_MANAGER, Names, ORDINALS_MAX},
-        observe::{CredentialValues, Observed, is_conflict, observe},
+        observe::{CredentialValues, Observed, in_words, is_conflict, observe},
         report::report,
     },
     limits::{
@@ -74,7 +74,7 @@ struct Memory {
 /// Why a pass did not end as it should.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
-    #[error("cannot read what is there: {0}")]
+    #[error("cannot read what is there: {}", in_words(.0))]
     Observe(#[source] kube::Error),
     #[error(transparent)]
     Apply(#[from] ApplyError),
@@ -201,18 +201,21 @@ async fn pass(cached: &KeeperCluster, shared: &Shared) -> Result<Action, Reconci
     let before = cluster.status.clone();
     let cluster = writer.record(cluster, &plan).await?;
     let applied = writer.apply(&cluster, &plan, &observed, remembered.as_ref()).await;
-    let created = applied.as_ref().ok().and_then(|applied| applied.credentials.clone());
+    let created = applied.credentials.clone();
     shared.with_memory(&uid, |memory| memory.credentials = created.or(credentials));
 
-    let error = applied.as_ref().err().filter(|error| !error.is_conflict()).map(ToString::to_string);
+    let error = applied.error.as_ref().filter(|error| !error.is_conflict()).map(ToString::to_string);
     let status = report(&cluster, &plan, &observed, error.as_deref(), Timestamp::now());
     shared.metrics.cluster(&namespace, &name, &status);
-    tell(shared, &cluster, before.as_ref(), &status, &plan, applied.as_ref()).await;
+    tell(shared, &cluster, before.as_ref(), &status, &plan, &applied).await;
     if cluster.status.as_ref() != Some(&status) {
         writer.write_status(&cluster, status).await?;
     }
-    let applied = applied?;
-    Ok(Action::requeue(next_pass(&cluster, &plan, &applied, &observed)))
+    let pause = next_pass(&cluster, &plan, &applied, &observed);
+    match applied.error {
+        Some(error) => Err(error.into()),
+        None => Ok(Action::requeue(pause)),
+    }
 }
 
 /// When to look again if no watch comes first.
@@ -266,18 +269,16 @@ async fn tell(
     before: Option<&KeeperClusterStatus>,
     after: &KeeperClusterStatus,
     plan: &Plan,
-    applied: Result<&Applied, &ApplyError>,
+    applied: &Applied,
 ) {
     let mut events = Vec::new();
-    if let Ok(applied) = applied {
-        for object in &applied.written {
-            tracing::info!(cluster = cluster.name_any(), object, "written");
-        }
-        if applied.stepped.is_some()
-            && let Some(step) = &plan.step
-        {
-            events.push(event(EventType::Normal, "Membership", step_reason(step), step_text(step)));
-        }
+    if !applied.written.is_empty() {
+        tracing::info!(cluster = cluster.name_any(), objects = applied.written.join(", "), "written");
+    }
+    if applied.stepped.is_some()
+        && let Some(step) = &plan.step
+    {
+        events.push(event(EventType::Normal, "Membership", step_reason(step), step_text(step)));
     }
     for kind in ["Ready", "Stalled", "ReconcileSucceeded"] {
         let find = |status: &KeeperClusterStatus| {
@@ -291,7 +292,8 @@ async fn tell(
         if is_same || (was.is_none() && good && kind != "Ready") {
             continue;
         }
-        let type_ = if good || now.reason == "Creating" { EventType::Normal } else { EventType::Warning };
+        let is_young = matches!(now.reason.as_str(), "Creating" | "NotBootstrapped");
+        let type_ = if good || is_young { EventType::Normal } else { EventType::Warning };
         events.push(event(type_, kind, &now.reason, now.message));
     }
     let reference = cluster.object_ref(&());

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use castellan_api::{KeeperCluster, KeeperClusterStatus, MemberStatus, RetentionPolicy};
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
     Api, Client, ResourceExt,
@@ -18,7 +18,10 @@ use super::{
     decide::{CredentialsAction, Plan, Record, Render, Step},
     difference::is_as_wanted,
     names::{ADMIN_TOKEN_KEY, CLUSTER_SECRET_KEY, FIELD_MANAGER, Names},
-    observe::{Claim, CredentialValues, Credentials, Observed, admin_address, is_conflict},
+    observe::{
+        Claim, CredentialValues, Credentials, Observed, admin_address, as_listed, in_words, is_conflict,
+        is_invalid,
+    },
 };
 use crate::{
     kind::Kind,
@@ -27,7 +30,7 @@ use crate::{
 };
 
 /// What was done.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Applied {
     /// Objects that were written or removed, as "Kind name".
     pub written: Vec<String>,
@@ -35,17 +38,29 @@ pub struct Applied {
     pub stepped: Option<Committed>,
     /// Credentials that this pass created.
     pub credentials: Option<CredentialValues>,
+    /// The first thing that could not be done. What does not depend on it was done all the same.
+    pub error: Option<ApplyError>,
+}
+
+impl Applied {
+    fn note(&mut self, result: Result<(), ApplyError>) {
+        if let Err(error) = result {
+            self.error.get_or_insert(error);
+        }
+    }
 }
 
 /// What could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("cannot {verb} {subject}: {cause}")]
+    #[error("cannot {verb} {subject}: {}", in_words(cause))]
     Kubernetes { verb: &'static str, subject: String, cause: kube::Error },
     #[error("cannot {verb} {member}: {cause}")]
     Member { verb: &'static str, member: String, cause: AdminError },
     #[error("the leader said that {member} was {verb}, and the committed configuration does not show it")]
     NotCommitted { verb: &'static str, member: String },
+    #[error("{0} was founded meanwhile")]
+    FoundedMeanwhile(String),
     #[error("no randomness from the system: {0}")]
     Randomness(String),
 }
@@ -53,7 +68,11 @@ pub enum ApplyError {
 impl ApplyError {
     /// The object changed meanwhile: nothing is wrong, the pass starts again.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, ApplyError::Kubernetes { cause, .. } if is_conflict(cause))
+        match self {
+            ApplyError::Kubernetes { cause, .. } => is_conflict(cause),
+            ApplyError::FoundedMeanwhile(_) => true,
+            _ => false,
+        }
     }
 }
 
@@ -100,17 +119,28 @@ impl Writer<'_> {
         plan: &Plan,
         observed: &Observed,
         remembered: Option<&CredentialValues>,
-    ) -> Result<Applied, ApplyError> {
+    ) -> Applied {
         let mut applied = Applied::default();
-        self.apply_credentials(cluster, plan, remembered, &mut applied).await?;
+        match self.apply_credentials(cluster, plan, remembered).await {
+            Ok(Some(created)) => {
+                applied.written.push(format!("Secret {}", Names::of(cluster).credentials()));
+                applied.credentials = Some(created);
+            }
+            Ok(None) => {}
+            Err(error) => applied.note(Err(error)),
+        }
         if let Some(render) = &plan.render {
-            self.apply_objects(cluster, render, observed, &mut applied).await?;
-            self.apply_claims(cluster, render, observed, &mut applied).await?;
+            self.apply_objects(cluster, render, observed, &mut applied).await;
+            let result = self.apply_claims(cluster, render, observed, &mut applied).await;
+            applied.note(result);
         }
         if let Some(step) = &plan.step {
-            applied.stepped = Some(self.take(cluster, step, observed).await?);
+            match self.take(cluster, step, observed).await {
+                Ok(committed) => applied.stepped = Some(committed),
+                Err(error) => applied.note(Err(error)),
+            }
         }
-        Ok(applied)
+        applied
     }
 
     /// Created, never applied over: a Secret that is there already wins.
@@ -119,10 +149,9 @@ impl Writer<'_> {
         cluster: &KeeperCluster,
         plan: &Plan,
         remembered: Option<&CredentialValues>,
-        applied: &mut Applied,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Option<CredentialValues>, ApplyError> {
         let values = match (plan.credentials, remembered) {
-            (CredentialsAction::Keep, _) => return Ok(()),
+            (CredentialsAction::Keep, _) => return Ok(None),
             (CredentialsAction::Restore, Some(values)) => values.clone(),
             (CredentialsAction::Restore | CredentialsAction::Create, _) => fresh_credentials()?,
         };
@@ -130,18 +159,12 @@ impl Writer<'_> {
         let secret = secret(cluster, &names, &values);
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &names.namespace);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-        match api.create(&parameters, &secret).await {
-            Ok(_) => {
-                applied.written.push(format!("Secret {}", names.credentials()));
-                applied.credentials = Some(values);
-                Ok(())
-            }
-            Err(cause) => Err(ApplyError::Kubernetes {
-                verb: "create",
-                subject: format!("Secret {}", names.credentials()),
-                cause,
-            }),
-        }
+        api.create(&parameters, &secret).await.map_err(|cause| ApplyError::Kubernetes {
+            verb: "create",
+            subject: format!("Secret {}", names.credentials()),
+            cause,
+        })?;
+        Ok(Some(values))
     }
 
     async fn apply_objects(
@@ -150,7 +173,7 @@ impl Writer<'_> {
         render: &Render,
         observed: &Observed,
         applied: &mut Applied,
-    ) -> Result<(), ApplyError> {
+    ) {
         let wanted = build::build(cluster, render, self.surroundings);
         let namespace = cluster.namespace().unwrap_or_default();
         let changed = changed(&wanted, observed);
@@ -158,23 +181,42 @@ impl Writer<'_> {
         let (before, stateful_sets): (Vec<_>, Vec<_>) =
             changed.into_iter().partition(|object| object.kind != Kind::StatefulSet);
         for group in [before, stateful_sets] {
-            try_join_all(group.iter().map(|object| self.write(&namespace, object))).await?;
-            applied
-                .written
-                .extend(group.iter().map(|object| format!("{} {}", object.kind.name(), object.name)));
+            let results = join_all(group.iter().map(|object| self.write(&namespace, object))).await;
+            for (object, result) in group.iter().zip(results) {
+                if result.is_ok() {
+                    applied.written.push(format!("{} {}", object.kind.name(), object.name));
+                }
+                applied.note(result);
+            }
         }
         for (kind, name) in unwanted(&wanted, observed) {
-            self.remove(&namespace, kind, &name, &observed.objects[&(kind, name.clone())]).await?;
-            applied.written.push(format!("{} {name} (removed)", kind.name()));
+            let result = self.remove(&namespace, kind, &name, &observed.objects[&(kind, name.clone())]).await;
+            if result.is_ok() {
+                applied.written.push(format!("{} {name} (removed)", kind.name()));
+            }
+            applied.note(result);
         }
-        Ok(())
     }
 
+    /// Server-side apply. Only ever of an object that is missing or has this cluster as its controller, so force takes
+    /// nothing from others.
     async fn write(&self, namespace: &str, object: &Desired) -> Result<(), ApplyError> {
         let api = object.kind.api(self.client, namespace);
-        // Only ever an object that is missing or has this cluster as its controller, so force takes nothing from others.
         let parameters = PatchParams::apply(FIELD_MANAGER).force();
         let result = api.patch(&object.name, &parameters, &Patch::Apply(&object.value)).await;
+        let needs_more = match &result {
+            Ok(written) => !is_as_wanted(&object.value, &as_listed(object.kind, written.clone())),
+            Err(error) => is_invalid(error),
+        };
+        // Entries that somebody put into a list stay under server-side apply, or make it invalid; a merge replaces the
+        // whole list.
+        let result = if needs_more {
+            let parameters =
+                PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+            api.patch(&object.name, &parameters, &Patch::Merge(&object.value)).await
+        } else {
+            result
+        };
         result.map(drop).map_err(|cause| ApplyError::Kubernetes {
             verb: "apply",
             subject: format!("{} {}", object.kind.name(), object.name),
@@ -259,6 +301,7 @@ impl Writer<'_> {
         };
         match step {
             Step::Bootstrap { ordinal, cluster_id, member } => {
+                self.check_unfounded(cluster, cluster_id).await?;
                 let address = address(*ordinal, "bootstrap")?;
                 let call = self.admin.bootstrap(&address, token, cluster_id, member.clone());
                 let committed = call.await.map_err(failed("bootstrap", &member.name))?;
@@ -284,6 +327,28 @@ impl Writer<'_> {
             }
         }
     }
+}
+
+impl Writer<'_> {
+    /// Looks once more right before the one step that may happen only once: another replica may have been faster.
+    /// Whoever adds a second member records the founding first, so that a founder is never founded again beside others.
+    async fn check_unfounded(&self, cluster: &KeeperCluster, cluster_id: &str) -> Result<(), ApplyError> {
+        let name = cluster.name_any();
+        let api: Api<KeeperCluster> =
+            Api::namespaced(self.client.clone(), &cluster.namespace().unwrap_or_default());
+        let current = api.get(&name).await.map_err(|cause| ApplyError::Kubernetes {
+            verb: "read",
+            subject: format!("KeeperCluster {name}"),
+            cause,
+        })?;
+        let status = current.status.unwrap_or_default();
+        if may_found(&status, cluster_id) { Ok(()) } else { Err(ApplyError::FoundedMeanwhile(name)) }
+    }
+}
+
+/// True while nobody recorded that the cluster was founded.
+pub fn may_found(status: &KeeperClusterStatus, cluster_id: &str) -> bool {
+    status.bootstrapped != Some(true) && status.cluster_id.as_deref() == Some(cluster_id)
 }
 
 /// A step counts only when the committed configuration shows it.

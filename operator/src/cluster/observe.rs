@@ -9,7 +9,7 @@ use futures_util::future::{join, join_all};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{
     Api, Client, ResourceExt,
-    api::{DynamicObject, ListParams},
+    api::{DynamicObject, ListParams, TypeMeta},
 };
 use serde_json::Value;
 
@@ -203,13 +203,15 @@ fn sort_objects(
             observed.foreign.push((kind, name));
             continue;
         }
-        match serde_json::to_value(&object) {
-            Ok(value) => {
-                observed.objects.insert((kind, name), value);
-            }
-            Err(error) => tracing::warn!(%error, kind = kind.name(), name, "cannot read an object"),
-        }
+        observed.objects.insert((kind, name), as_listed(kind, object));
     }
+}
+
+/// An object as JSON. Items of a list do not say what they are, so that is added.
+pub fn as_listed(kind: Kind, mut object: DynamicObject) -> Value {
+    let resource = kind.resource();
+    object.types = Some(TypeMeta { api_version: resource.api_version, kind: resource.kind });
+    serde_json::to_value(object).expect("what was read as JSON can be written as JSON")
 }
 
 fn view_of_claim(name: String, claim: &DynamicObject) -> Claim {
@@ -333,4 +335,72 @@ impl Observed {
 /// True for an answer of the API server that says that the object changed since it was read, or exists already.
 pub fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(response) if response.code == 409)
+}
+
+/// True for an answer of the API server that says that the object would break its kind's rules.
+pub fn is_invalid(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(response) if response.code == 422)
+}
+
+/// An error for people: the API server's own sentence, without the rest of its answer.
+pub fn in_words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(response) if !response.message.is_empty() => response.message.clone(),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(status: Value) -> PodView {
+        let pod = json!({
+            "metadata": {"name": "main-0-0", "uid": "u"}, "spec": {"containers": [], "nodeName": "node1"},
+            "status": status
+        });
+        view_of_pod(&serde_json::from_value(pod).unwrap())
+    }
+
+    fn container(state: Value, last: Value) -> Value {
+        json!({"podIP": "10.0.0.1", "containerStatuses": [{
+            "name": "keeper", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+            "state": state, "lastState": last
+        }]})
+    }
+
+    #[test]
+    fn a_container_that_is_being_made_is_no_trouble() {
+        let view = pod(container(json!({"waiting": {"reason": "ContainerCreating"}}), json!({})));
+        assert_eq!((view.running, view.trouble), (false, None));
+    }
+
+    #[test]
+    fn a_crash_shows_its_last_words() {
+        let last = json!({"terminated": {"exitCode": 2, "reason": "Error", "message": "another cluster's volume\n"}});
+        let view = pod(container(json!({"waiting": {"reason": "CrashLoopBackOff"}}), last));
+        assert_eq!(view.trouble.unwrap(), "CrashLoopBackOff: exit code 2 Error another cluster's volume");
+    }
+
+    #[test]
+    fn a_pod_without_a_node_says_why() {
+        let view = pod(json!({"conditions": [
+            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+        ]}));
+        assert_eq!(view.trouble.unwrap(), "Unschedulable: 0/3 nodes are available");
+    }
+
+    #[test]
+    fn a_running_container_runs() {
+        let view = pod(container(json!({"running": {}}), json!({})));
+        assert!(view.running && view.trouble.is_none());
+        assert_eq!((view.ip.as_deref(), view.node.as_deref()), (Some("10.0.0.1"), Some("node1")));
+    }
+
+    #[test]
+    fn addresses_of_both_families_can_be_dialled() {
+        assert_eq!(admin_address("10.0.0.1"), "10.0.0.1:9235");
+        assert_eq!(admin_address("fd00::1"), "[fd00::1]:9235");
+    }
 }

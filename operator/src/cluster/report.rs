@@ -499,3 +499,6 @@ fn stamped(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use castellan_api::{Accepted, KeeperClusterSpec, KeeperClusterStatus, to_yaml};
 use serde_json::json;
 
 use super::*;
+use crate::cluster::difference::is_as_wanted;
 
 fn render_of(spec: Value) -> (KeeperCluster, Render) {
     let spec: KeeperClusterSpec = serde_json::from_value(spec).unwrap();
@@ -141,4 +142,35 @@ fn no_probe_of_liveness_asks_for_a_quorum() {
     assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/livez");
     assert_eq!(container["startupProbe"]["httpGet"]["path"], "/livez");
     assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+}
+
+/// Objects as a real API server stored them: with its defaults, and without a word from us it would fill in otherwise.
+#[test]
+fn what_a_real_api_server_stored_is_as_wanted_so_nothing_is_written_again() {
+    let stored: Vec<Value> = serde_json::from_str(include_str!("../fixtures/as-stored.json")).unwrap();
+    let (mut cluster, mut render) = render_of(json!({"storage": {"size": "1Gi"}}));
+    cluster.metadata.namespace = Some("default".into());
+    cluster.metadata.uid = Some("a2f55fbd-d2f5-4b91-9e89-64350930d3fc".into());
+    render.image = "castellan.local/castellan:0.1.0".into();
+    render.cluster_id = "370f8bd445c5a5e22dc314f801b17122".into();
+    let surroundings = Surroundings { operator_namespace: "castellan-system".into() };
+    let wanted = build(&cluster, &render, &surroundings);
+    let find = |object: &Value| {
+        let same = |wanted: &&Desired| {
+            object["kind"] == wanted.kind.name() && object["metadata"]["name"] == wanted.name.as_str()
+        };
+        wanted.iter().find(same).expect("an object of ours")
+    };
+    assert_eq!(stored.len(), 6);
+    for object in &stored {
+        let wanted = find(object);
+        assert!(is_as_wanted(&wanted.value, object), "{} {}", wanted.kind.name(), wanted.name);
+    }
+    // And a field that is no longer wanted is noticed by the checksum.
+    let (_, other) =
+        render_of(json!({"storage": {"size": "1Gi"}, "pod": {"nodeSelector": {"disk": "nvme"}}}));
+    let other = build(&cluster, &Render { cluster_id: render.cluster_id.clone(), ..other }, &surroundings);
+    let set = stored.iter().find(|object| object["kind"] == "StatefulSet").unwrap();
+    let wanted = other.iter().find(|object| object.name == "main-0").unwrap();
+    assert!(!is_as_wanted(&wanted.value, set));
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::{
-        apply::{changed, with_record},
+        apply::{changed, may_found, with_record},
         build::{Surroundings, build},
         decide::{CredentialsAction, Defaults, Plan, Step, decide},
         names::{CLUSTER_ID_LABEL, Names},
@@ -52,6 +52,15 @@ pub struct World {
     pub ids_used: BTreeMap<u64, String>,
     passes: u32,
     pub lag: u64,
+    /// Counts the writes of the status, as the resource version does.
+    version: u64,
+}
+
+/// A plan as an operator holds it, with what it was made from.
+pub struct Held {
+    plan: Plan,
+    observed: Observed,
+    version: u64,
 }
 
 impl World {
@@ -76,6 +85,7 @@ impl World {
             ids_used: BTreeMap::new(),
             passes: 0,
             lag: 0,
+            version: 0,
         }
     }
 
@@ -175,17 +185,26 @@ impl World {
 
     /// One pass of the operator, cut off at `crash`. Returns what it did, in words.
     pub fn pass(&mut self, crash: Crash) -> Vec<String> {
-        let observed = self.observe();
-        let plan = self.plan();
-        self.execute(&plan, &observed, crash)
+        let held = self.hold();
+        self.execute(&held, crash)
     }
 
-    pub fn execute(&mut self, plan: &Plan, observed: &Observed, crash: Crash) -> Vec<String> {
+    /// A plan to be carried out later, as by an operator that was stopped in between.
+    pub fn hold(&mut self) -> Held {
+        Held { observed: self.observe(), plan: self.plan(), version: self.version }
+    }
+
+    pub fn execute(&mut self, held: &Held, crash: Crash) -> Vec<String> {
+        let Held { plan, observed, version } = held;
         let mut said = Vec::new();
         if crash == Crash::BeforeAll {
             return said;
         }
         if let Some(record) = &plan.record {
+            if *version != self.version {
+                return vec!["conflict".into()];
+            }
+            self.version += 1;
             let status = self.cluster.status.clone().unwrap_or_default();
             self.cluster.status = Some(with_record(status, &self.names(), record));
             said.push(format!(
@@ -226,46 +245,66 @@ impl World {
     /// What a member and its cluster would do.
     fn take(&mut self, step: &Step) -> String {
         match step {
-            Step::Bootstrap { ordinal, cluster_id, member } => {
-                let disk = self.disks.get_mut(ordinal).expect("a member that runs");
-                assert!(disk.cluster_id.is_none(), "bootstrap of a member that has data");
-                *disk = Disk { cluster_id: Some(cluster_id.clone()), server_id: member.server_id };
-                self.foundings += 1;
-                self.use_id(member);
-                let configuration = Committed {
-                    index: 1,
-                    voters: vec![member.clone()],
-                    server_id_max: member.server_id,
-                    ..Committed::default()
-                };
-                self.configurations.insert(cluster_id.clone(), configuration);
-                format!("bootstrap: {} as {}", member.name, member.server_id)
-            }
+            Step::Bootstrap { ordinal, cluster_id, member } => self.bootstrap(*ordinal, cluster_id, member),
             Step::AddLearner { member, precondition, .. } => {
-                self.use_id(member);
                 let ordinal = self.ordinal(&member.name);
-                let (cluster_id, configuration) =
-                    self.configurations.iter_mut().next().expect("a founded cluster");
-                assert_eq!(precondition.membership_index, configuration.index);
-                assert!(member.server_id > configuration.server_id_max, "a server id was used again");
+                let Some((cluster_id, configuration)) = self.configurations.iter_mut().next() else {
+                    return "refused".into();
+                };
+                let is_used = member.server_id <= configuration.server_id_max;
+                if precondition.membership_index != configuration.index || is_used {
+                    return "refused".into();
+                }
                 configuration.index += 1;
                 configuration.learners.push(member.clone());
                 configuration.server_id_max = member.server_id;
                 let disk = Disk { cluster_id: Some(cluster_id.clone()), server_id: member.server_id };
                 self.disks.insert(ordinal, disk);
+                self.use_id(member);
                 format!("add learner: {} as {}", member.name, member.server_id)
             }
             Step::Promote { server_id, name, precondition, .. } => {
                 let configuration = self.configurations.values_mut().next().expect("a founded cluster");
-                assert_eq!(precondition.membership_index, configuration.index);
                 let at = configuration.learners.iter().position(|learner| learner.server_id == *server_id);
-                let learner = configuration.learners.remove(at.expect("a learner"));
+                let Some(at) = at.filter(|_| precondition.membership_index == configuration.index) else {
+                    return "refused".into();
+                };
+                let learner = configuration.learners.remove(at);
                 assert_eq!(&learner.name, name);
                 configuration.index += 1;
                 configuration.voters.push(learner);
                 format!("promote: {name}")
             }
         }
+    }
+
+    fn bootstrap(&mut self, ordinal: u32, cluster_id: &str, member: &MemberEntry) -> String {
+        let status = self.cluster.status.clone().unwrap_or_default();
+        let disk = self.disks.get_mut(&ordinal).expect("a member that ran once");
+        if !may_found(&status, cluster_id) || disk.cluster_id.is_some() {
+            return "refused".into();
+        }
+        *disk = Disk { cluster_id: Some(cluster_id.to_owned()), server_id: member.server_id };
+        if let Some(before) = self.configurations.remove(cluster_id) {
+            // The only member lost its disk before anybody joined it: there is nothing to be split from.
+            assert_eq!(
+                (before.voters.len(), before.learners.len()),
+                (1, 0),
+                "a second founder beside members"
+            );
+            self.ids_used.clear();
+            self.foundings -= 1;
+        }
+        self.foundings += 1;
+        self.use_id(member);
+        let configuration = Committed {
+            index: 1,
+            voters: vec![member.clone()],
+            server_id_max: member.server_id,
+            ..Committed::default()
+        };
+        self.configurations.insert(cluster_id.to_owned(), configuration);
+        format!("bootstrap: {} as {}", member.name, member.server_id)
     }
 
     fn use_id(&mut self, member: &MemberEntry) {
