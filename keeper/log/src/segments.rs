@@ -206,6 +206,7 @@ impl Preparer {
                     let folder = self.maker.disk.location();
                     tracing::error!(folder, %error, "no space for the next log segment; trying again");
                 }
+                self.counters.prepare_failed.notify_one();
                 self.timer.start(Duration::from_millis(next.pause_ms));
                 next.pause_ms = (next.pause_ms * 2).min(SPACE_RETRY_MS_MAX);
                 Ok(())

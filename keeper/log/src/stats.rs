@@ -3,6 +3,7 @@
 use crate::limits::SYNC_US_BUCKETS;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A histogram as it stood at one moment. `counts[i]` counts what was at most `bounds_us[i]` and above the bound
 /// before; the last count has no bound.
@@ -60,6 +61,8 @@ pub(crate) struct Counters {
     pub spare_segments: AtomicU64,
     /// The last attempt to prepare a segment found no space.
     pub prepare_fails: AtomicBool,
+    /// Wakes a writer that waits for that segment.
+    pub prepare_failed: Notify,
     /// The last attempt to write a batch found no space.
     pub write_fails: AtomicBool,
     /// The current segment has less than the reserve left.

@@ -316,13 +316,16 @@ impl Writer {
         let _ = self.jobs.send(job);
     }
 
-    /// Waits for the preparer. Meanwhile everything is held, except purges: they are what may free space.
+    /// Waits for the preparer. Meanwhile everything is held; if there is no space, except purges: they may free it.
     async fn wait_for_segment(&mut self) -> Result<(), Stopped> {
-        Counters::add(&self.shared.counters.segment_waits, 1);
-        self.early_purges().await?;
+        let counters = self.shared.counters.clone();
+        Counters::add(&counters.segment_waits, 1);
         loop {
-            if self.queue.is_closing && self.shared.counters.prepare_fails.load(Ordering::Relaxed) {
-                return Err(Stopped::ClosedWhileFull);
+            if counters.prepare_fails.load(Ordering::Relaxed) {
+                if self.queue.is_closing {
+                    return Err(Stopped::ClosedWhileFull);
+                }
+                self.early_purges().await?;
             }
             let op = tokio::select! {
                 biased;
@@ -330,13 +333,10 @@ impl Writer {
                     self.queue.next = Next::Ready(segment.ok_or(Stopped::Fatal)?);
                     return Ok(());
                 }
+                () = counters.prepare_failed.notified() => continue,
                 Some(op) = self.ops.recv() => op,
             };
-            let is_purge = matches!(op, Op::Purge { .. });
             self.enqueue(op);
-            if is_purge {
-                self.early_purges().await?;
-            }
         }
     }
 
