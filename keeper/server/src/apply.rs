@@ -89,6 +89,7 @@ impl Applier {
             _ => panic!("outcome of request {xid} ({}) is not the one the connection waits for", op.name()),
         }
         if !state.accepts_bytes() {
+            state.drop_until_next_write();
             return;
         }
         let result = match &applied.result {
@@ -100,6 +101,7 @@ impl Applier {
         keeper_wire::encode_reply(xid, applied.zxid.0, result, &mut state.out);
         if op == OpCode::CloseSession {
             state.closing.get_or_insert(CloseReason::ClosedByClient);
+            state.drop_until_next_write();
             return;
         }
         while let Some(Pending::Read { .. } | Pending::Ready(_)) = state.queue.front() {

@@ -110,6 +110,13 @@ impl Outbox {
 }
 
 impl OutboxState {
+    /// A closing connection answers no more; the outcomes of its later writes still come, each to the front.
+    pub fn drop_until_next_write(&mut self) {
+        while let Some(Pending::Read { .. } | Pending::Ready(_)) = self.queue.front() {
+            self.queue.pop_front();
+        }
+    }
+
     /// Bytes may be appended: the connection is open and its client keeps up. A client that does not is closed.
     pub fn accepts_bytes(&mut self) -> bool {
         if self.closing.is_some() {
