@@ -120,7 +120,7 @@ pub struct PeerRefusals {
     /// Its challenge answer did not prove the cluster secret.
     pub wrong_secret: u64,
     pub other_cluster: u64,
-    /// It wanted another server than this one.
+    /// It wanted another server than this one; or an empty process was taken for a member that it is not.
     pub wrong_server: u64,
     /// Not our protocol, an unknown version, or bytes that make no sense.
     pub malformed: u64,
@@ -258,7 +258,7 @@ pub struct ConsensusOptions {
     pub heartbeat_ms: u64,
     /// Least and greatest election timeout.
     pub election_ms: (u64, u64),
-    /// Log bytes since the last snapshot after which a new one is made.
+    /// Log bytes since the last snapshot after which a new one is made; more where the snapshots are larger.
     pub snapshot_log_bytes: u64,
     /// Sizes of the log's files, and what happens when it can no longer know what is on the disk.
     pub log: keeper_log::Options,

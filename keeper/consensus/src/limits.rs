@@ -102,5 +102,8 @@ pub const PRE_VOTES_MAX: usize = 50;
 
 /// How often the log's size is compared with `snapshot_log_bytes`.
 pub const SNAPSHOT_CHECK: Duration = Duration::from_millis(1000);
+/// A snapshot larger than `snapshot_log_bytes` waits for as much log as it is large, up to this many times as much: what
+/// is written twice stays bounded, and so does what a restart applies.
+pub const SNAPSHOT_LOG_FACTOR_MAX: u64 = 8;
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);

@@ -1,10 +1,11 @@
 //! When to make a snapshot and how much log to keep: both by bytes, since entries are batches of any size.
 //!
-//! A snapshot is made when enough log was applied since the last one. The log before the *previous* snapshot is then
+//! A snapshot is made when enough log was applied since the last one: `snapshot_log_bytes`, and more where the
+//! snapshot itself is larger, so that a big tree is not written over and over for a little log. The log before the *previous* snapshot is then
 //! purged: a member that was away for a moment is fed from the log, and between one and two times
-//! `snapshot_log_bytes` of it stay.
+//! that much of it stay.
 
-use crate::limits::SNAPSHOT_CHECK;
+use crate::limits::{SNAPSHOT_CHECK, SNAPSHOT_LOG_FACTOR_MAX};
 use crate::node::Node;
 use openraft::async_runtime::watch::WatchReceiver;
 use std::sync::Weak;
@@ -33,10 +34,27 @@ pub async fn run(node: Weak<Node>) {
                 }
             }
         }
-        if running.machine.bytes_since_snapshot() >= node.snapshot_log_bytes
+        let bytes = node.snapshots.latest().map_or(0, |info| info.bytes);
+        if running.machine.bytes_since_snapshot() >= threshold_bytes(node.snapshot_log_bytes, bytes)
             && running.raft.trigger().snapshot().await.is_err()
         {
             return;
         }
+    }
+}
+
+/// Log bytes after which the next snapshot is due, where the last one had `snapshot_bytes`.
+fn threshold_bytes(snapshot_log_bytes: u64, snapshot_bytes: u64) -> u64 {
+    let most = snapshot_log_bytes.saturating_mul(SNAPSHOT_LOG_FACTOR_MAX);
+    snapshot_bytes.clamp(snapshot_log_bytes, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::threshold_bytes;
+
+    #[test]
+    fn a_large_snapshot_is_not_written_for_a_little_log_nor_is_the_log_kept_forever() {
+        assert_eq!([0, 100, 500, 9_000].map(|bytes| threshold_bytes(100, bytes)), [100, 100, 500, 800]);
     }
 }

@@ -3,7 +3,7 @@
 //! The order is what matters: an identity is durable before Raft runs under it, and nothing is founded or adopted
 //! twice.
 
-use crate::api::{AdminError, ConsensusOptions, DispatchConn, Identity, Member, OpenError};
+use crate::api::{AdminError, ConsensusOptions, DispatchConn, Identity, Member, OpenError, Role};
 use crate::config::raft_config;
 use crate::identity::{self, Stored};
 use crate::limits::{ADMIN_WAIT, DETECTOR_QUEUE_MAX, DISPATCH_CONNS_MAX};
@@ -117,7 +117,14 @@ async fn take_identity(
     let stored = identity::store(&node.disk, &Stored { identity, founder }).await;
     *node.dormant() = Some(dormant);
     stored.map_err(|error| AdminError::Stopped(format!("cannot store the identity: {error}")))?;
-    start_raft(node, identity).await.map_err(AdminError::Stopped)
+    start_raft(node, identity).await.map_err(|why| {
+        // The identity is durable and the log is taken: only a restart of the process can go on from here.
+        node.status.send_modify(|status| {
+            status.role = Role::Failed;
+            status.failure = Some(why.clone());
+        });
+        AdminError::Stopped(why)
+    })
 }
 
 /// Becomes server `me` of `cluster`, as its leader asks. The log is empty and the member has no vote.

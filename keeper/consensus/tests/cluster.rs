@@ -142,7 +142,8 @@ async fn a_leader_restarted_within_its_term_does_not_reuse_log_ids() {
     cluster.nodes[&leader].disk.hold_syncs(false);
     cluster.start(leader).await;
     cluster.network.set_silent(&address, false);
-    assert_eq!(cluster.on(leader).status().term, term);
+    let back = cluster.wait_status(leader, "its term", |status| status.term > 0).await;
+    assert_eq!(back.term, term);
 
     let last = cluster.write(101u64.to_le_bytes().to_vec()).await;
     let same = cluster.wait_same(last).await;
