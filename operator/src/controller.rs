@@ -42,8 +42,8 @@ use crate::{
         report::report,
     },
     limits::{
-        CONCURRENCY, REQUEUE_BLOCKED, REQUEUE_BUSY, REQUEUE_FAILED_FIRST, REQUEUE_FAILED_LAST,
-        REQUEUE_STEADY, REQUEUE_STEPPED,
+        CONCURRENCY, FAILURES_TOLD_MIN, REQUEUE_BLOCKED, REQUEUE_BUSY, REQUEUE_FAILED_FIRST,
+        REQUEUE_FAILED_LAST, REQUEUE_STEADY, REQUEUE_STEPPED,
     },
     member::Admin,
     metrics::{Metrics, Outcome},
@@ -204,7 +204,9 @@ async fn pass(cached: &KeeperCluster, shared: &Shared) -> Result<Action, Reconci
     let created = applied.credentials.clone();
     shared.with_memory(&uid, |memory| memory.credentials = created.or(credentials));
 
-    let error = applied.error.as_ref().filter(|error| !error.is_conflict()).map(ToString::to_string);
+    let failures = shared.with_memory(&uid, |memory| memory.failures + 1);
+    let is_told = |error: &&ApplyError| !error.is_conflict() && failures >= FAILURES_TOLD_MIN;
+    let error = applied.error.as_ref().filter(is_told).map(ToString::to_string);
     let status = report(&cluster, &plan, &observed, error.as_deref(), Timestamp::now());
     shared.metrics.cluster(&namespace, &name, &status);
     tell(shared, &cluster, before.as_ref(), &status, &plan, &applied).await;

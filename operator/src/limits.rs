@@ -11,8 +11,8 @@ pub const PROMOTE_LAG_ENTRIES_MAX: u64 = 1_000;
 /// How long a member has to answer a question about its state.
 pub const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long the leader has to commit one membership change.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the leader has to commit one membership change; it waits itself for a learner that is nearly there.
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Pause after a step was taken: its effect is looked at right away.
 pub const REQUEUE_STEPPED: Duration = Duration::from_millis(50);
@@ -29,6 +29,9 @@ pub const REQUEUE_STEADY: Duration = Duration::from_secs(30);
 /// First and longest pause after a failed pass.
 pub const REQUEUE_FAILED_FIRST: Duration = Duration::from_secs(1);
 pub const REQUEUE_FAILED_LAST: Duration = Duration::from_secs(30);
+
+/// Failed passes in a row before people are told: one may always come between, such as a leader change.
+pub const FAILURES_TOLD_MIN: u32 = 2;
 
 /// Clusters that are reconciled at the same time.
 pub const CONCURRENCY: u16 = 16;

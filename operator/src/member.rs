@@ -118,7 +118,7 @@ impl Admin for GrpcAdmin {
     fn status<'a>(&'a self, address: &'a str, token: &'a str) -> Answer<'a, MemberView> {
         Box::pin(async move {
             let client = AdminClient::connect_within(address, token, STATUS_TIMEOUT).await?;
-            view(address, client.status().await?)
+            Ok(view(&client.status().await?))
         })
     }
 
@@ -185,28 +185,27 @@ fn conditions(precondition: Precondition) -> admin::Precondition {
     }
 }
 
-fn view(address: &str, answer: admin::StatusResponse) -> Result<MemberView, AdminError> {
+fn view(answer: &admin::StatusResponse) -> MemberView {
     let role = match answer.role() {
         admin::Role::Uninitialized => MemberRole::Uninitialized,
         admin::Role::Learner => MemberRole::Learner,
         admin::Role::Follower => MemberRole::Follower,
         admin::Role::Candidate => MemberRole::Candidate,
         admin::Role::Leader => MemberRole::Leader,
-        admin::Role::Unspecified => {
-            return Err(AdminError::Malformed { address: address.into(), cause: "it has no role" });
-        }
+        // A member that stopped itself after trouble has no role in its cluster.
+        admin::Role::Unspecified => MemberRole::Unknown,
     };
-    Ok(MemberView {
+    MemberView {
         server_id: answer.server_id,
-        cluster_id: Some(answer.cluster_id).filter(|id| !id.is_empty()),
+        cluster_id: Some(answer.cluster_id.clone()).filter(|id| !id.is_empty()),
         role,
         term: answer.term,
         leader_id: Some(answer.leader_id).filter(|id| *id != 0),
         ready: answer.ready,
-        not_ready_reason: answer.not_ready_reason,
-        version: answer.version,
+        not_ready_reason: answer.not_ready_reason.clone(),
+        version: answer.version.clone(),
         lag: answer.progress.iter().map(|peer| (peer.server_id, peer.lag)).collect(),
-    })
+    }
 }
 
 fn committed(address: &str, answer: admin::MembershipResponse) -> Result<Committed, AdminError> {

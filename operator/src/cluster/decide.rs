@@ -462,7 +462,8 @@ fn grow(
         plan.hold = Some(Hold::MembershipChanging);
         return;
     }
-    let precondition = Precondition { leader_id: committed.leader_id, membership_index: committed.index };
+    let leader_id = observed.answer(leader).map_or(committed.leader_id, |view| view.server_id);
+    let precondition = Precondition { leader_id, membership_index: committed.index };
     let mut catching_up = None;
     let mut absent = Vec::new();
     let mut stranger = None;

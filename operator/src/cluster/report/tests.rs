@@ -164,9 +164,9 @@ fn a_pod_that_cannot_start_shows_why() {
 fn a_failed_step_is_told() {
     let mut world = whole(3);
     let (observed, plan) = (world.observe(), world.plan());
-    let error = Some("cannot apply Service main-client: quota exceeded");
-    let status = report(&world.cluster, &plan, &observed, error, Timestamp::from_second(9).unwrap());
-    assert_eq!(condition(&status, "ReconcileSucceeded"), ("False", "ReconcileStepFailed", error.unwrap()));
+    let error = "cannot apply Service main-client: quota exceeded";
+    let status = report(&world.cluster, &plan, &observed, Some(error), Timestamp::from_second(9).unwrap());
+    assert_eq!(condition(&status, "ReconcileSucceeded"), ("False", "ReconcileStepFailed", error));
     assert_eq!(condition(&status, "Ready").0, "True");
 }
 
