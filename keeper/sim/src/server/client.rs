@@ -3,9 +3,10 @@
 use super::connector::{SimConnector, client_address};
 use super::operations::{EPHEMERALS, KEYS, QUEUE, Session, SharedKnowledge};
 use super::program::ServerProgram;
-use crate::executor::{NodeId, lock};
+use crate::executor::{NodeId, OUTSIDE, lock};
 use crate::world::World;
 use keeper_client::{ANY_VERSION, Client, ClientError, CreateMode, ErrorCode, Options};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const FIRST_CLIENT: NodeId = 101;
 #[derive(Default)]
 struct Control {
     stop: bool,
-    running: u32,
+    running: BTreeSet<NodeId>,
 }
 
 /// All clients of a run.
@@ -77,11 +78,30 @@ impl Clients {
     }
 
     pub(super) fn start(&self, count: u32) {
-        for number in 0..count {
-            lock(&self.control).running += 1;
-            let node = FIRST_CLIENT + number;
-            self.world.simulator().restart_clock(node);
-            self.world.simulator().spawn_on(node, "client", self.clone().run(node));
+        for node in FIRST_CLIENT..FIRST_CLIENT + count {
+            lock(&self.control).running.insert(node);
+            self.start_process(node);
+        }
+        self.world.simulator().spawn_on(OUTSIDE, "client-killer", self.clone().kill_some());
+    }
+
+    fn start_process(&self, node: NodeId) {
+        self.world.simulator().restart_clock(node);
+        self.world.simulator().spawn_on(node, "client", self.clone().run(node));
+    }
+
+    /// Processes of clients die too, in the middle of anything.
+    async fn kill_some(self) {
+        let simulator = self.world.simulator();
+        loop {
+            simulator.sleep_ms(500 + simulator.below(3_000)).await;
+            let running: Vec<NodeId> = lock(&self.control).running.iter().copied().collect();
+            if self.stopping() || running.is_empty() {
+                return;
+            }
+            let victim = running[simulator.below(running.len() as u64) as usize];
+            simulator.crash(victim);
+            self.start_process(victim);
         }
     }
 
@@ -89,8 +109,8 @@ impl Clients {
         lock(&self.control).stop = true;
     }
 
-    pub(super) fn running(&self) -> u32 {
-        lock(&self.control).running
+    pub(super) fn running(&self) -> usize {
+        lock(&self.control).running.len()
     }
 
     fn stopping(&self) -> bool {
@@ -101,7 +121,7 @@ impl Clients {
         while !self.session(node).await {
             self.world.simulator().sleep_ms(self.world.simulator().below(300)).await;
         }
-        lock(&self.control).running -= 1;
+        lock(&self.control).running.remove(&node);
     }
 
     fn options(&self) -> Options {

@@ -158,19 +158,19 @@ impl Session {
         }
     }
 
-    /// Some writes and a read at once: they take effect in the order they were asked for.
+    /// Writes and reads at once, in turn: they take effect in the order they were asked for.
     pub(super) async fn pipeline(&mut self, key: &'static str) {
         let client = self.client.clone();
         let ids: Vec<WriteId> = (0..4).map(|_| self.ask(key)).collect();
-        let writes = ids.iter().map(|id| {
+        let pairs = ids.iter().map(|id| {
             let (client, data) = (client.clone(), data_of(*id, 0));
-            async move { client.set(key, &data, ANY_VERSION).await }
+            async move { tokio::join!(biased; client.set(key, &data, ANY_VERSION), client.get(key)) }
         });
-        let (answers, read) = tokio::join!(biased; join_all(writes), client.get(key));
+        let answers = join_all(pairs).await;
         let mut last = 0;
-        for (id, answer) in ids.iter().zip(&answers) {
-            if self.settle(key, *id, answer)
-                && let Ok(reply) = answer
+        for (id, (write, _)) in ids.iter().zip(&answers) {
+            if self.settle(key, *id, write)
+                && let Ok(reply) = write
             {
                 if reply.zxid <= last {
                     self.check(Err(format!("{key}: write {id} of zxid {} overtook {last}", reply.zxid)));
@@ -178,8 +178,17 @@ impl Session {
                 last = reply.zxid;
             }
         }
-        if let Ok(reply) = &read {
-            self.took(key, reply).await;
+        for (write, read) in &answers {
+            let Ok(read) = read else { continue };
+            let seen = observed(read.value.data.as_deref(), &read.value.stat);
+            let explained = lock(&self.knowledge).history.observe(key, seen);
+            self.check(explained);
+            if let Ok(write) = write
+                && seen.mzxid < write.zxid
+            {
+                let what = format!("{key}: a read behind the write of zxid {} showed {seen:?}", write.zxid);
+                self.check(Err(what));
+            }
         }
     }
 
