@@ -31,6 +31,7 @@ pub trait Disk: Send + Sync + 'static {
 }
 
 /// One open file. It goes on naming that file after a rename or removal.
+#[allow(clippy::len_without_is_empty, reason = "nobody asks whether a file is empty")]
 pub trait DiskFile: Send + Sync {
     fn len(&self) -> DiskFuture<'_, u64>;
     /// Reads exactly `len` bytes, or fails with `UnexpectedEof`.

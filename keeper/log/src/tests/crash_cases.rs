@@ -138,7 +138,7 @@ fn a_cut_batch_never_mixes_with_its_successor() {
         faulty.edit(FIRST, |bytes| bytes[offset] ^= 1);
         live(&faulty, options(), ENOUGH, async |wal, _| {
             faulty.hold_syncs(true);
-            let _ = queue(&wal, vec![other()]);
+            drop(queue(&wal, vec![other()]));
             pass(200).await;
         });
         faulty.crash(Loss::Random);
@@ -213,7 +213,7 @@ fn a_torn_first_batch_of_a_segment_is_cut() {
         pass(200).await;
         // Does not fit into the rest of the first segment.
         faulty.hold_syncs(true);
-        let _ = queue(&wal, vec![entry(4, 11 * BLOCK_BYTES)]);
+        drop(queue(&wal, vec![entry(4, 11 * BLOCK_BYTES)]));
         pass(300).await;
     })
     .unwrap();

@@ -144,7 +144,7 @@ pub fn with_unsynced_batch(faulty: &FaultyDisk) -> (usize, usize) {
     live(faulty, options(), ENOUGH, async |wal, _| {
         append_each(&wal, 1..4).await;
         faulty.hold_syncs(true);
-        let _ = queue(&wal, vec![entry(4, 3 * BLOCK_BYTES)]);
+        drop(queue(&wal, vec![entry(4, 3 * BLOCK_BYTES)]));
         pass(200).await;
     })
     .unwrap();
