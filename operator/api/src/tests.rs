@@ -216,25 +216,7 @@ fn committed_files_are_those_that_the_types_make() {
 #[test]
 fn the_manifest_and_the_chart_install_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let Some(helm) = helm(&root) else {
-        eprintln!("no helm in target/kubernetes/bin and none named by HELM: not compared");
-        return;
-    };
-    let chart = root.join("charts/castellan-operator");
-    let output = std::process::Command::new(helm)
-        .args(["template", install::NAME])
-        .arg(&chart)
-        .args(["--namespace", install::DEFAULT_NAMESPACE, "--skip-tests", "--set", "rbac.aggregate=false"])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let rendered: Vec<serde_json::Value> = text
-        .split("\n---\n")
-        .filter(|part| part.contains("kind:"))
-        .map(|part| serde_saphyr::from_str::<serde_json::Value>(part).unwrap())
-        .map(without_helms_labels)
-        .collect();
+    let Some(rendered) = chart(&root, &[]) else { return };
     let manifest = install::objects(install::DEFAULT_NAMESPACE, install::DEFAULT_IMAGE);
     let key = |object: &serde_json::Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
     let mut seen = 0;
@@ -244,6 +226,43 @@ fn the_manifest_and_the_chart_install_the_same() {
         seen += 1;
     }
     assert_eq!(rendered.len(), seen, "the chart has objects that the manifest lacks");
+}
+
+#[test]
+fn an_operator_for_one_namespace_has_no_permission_outside_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for namespace in ["prod", install::DEFAULT_NAMESPACE] {
+        let Some(rendered) = chart(&root, &["--set", &format!("watchNamespace={namespace}")]) else { return };
+        assert!(!rendered.iter().any(|object| object["kind"].as_str().unwrap().starts_with("ClusterRole")));
+        let rules =
+            install::objects("", "").into_iter().find(|object| object["kind"] == "ClusterRole").unwrap();
+        let role = rendered.iter().find(|object| {
+            object["kind"] == "Role"
+                && object["metadata"]["namespace"] == namespace
+                && object["rules"] == rules["rules"]
+        });
+        assert!(role.is_some(), "no Role in {namespace}");
+    }
+}
+
+/// The chart's objects, without what only Helm writes; None, with a word, where no Helm is at hand.
+fn chart(root: &Path, arguments: &[&str]) -> Option<Vec<serde_json::Value>> {
+    let Some(helm) = helm(root) else {
+        eprintln!("no helm in target/kubernetes/bin and none named by HELM: not compared");
+        return None;
+    };
+    let output = std::process::Command::new(helm)
+        .args(["template", install::NAME])
+        .arg(root.join("charts/castellan-operator"))
+        .args(["--namespace", install::DEFAULT_NAMESPACE, "--skip-tests", "--set", "rbac.aggregate=false"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let objects = text.split("\n---\n").filter(|part| part.contains("kind:"));
+    let read = |part| serde_saphyr::from_str::<serde_json::Value>(part).unwrap();
+    Some(objects.map(read).map(without_helms_labels).collect())
 }
 
 fn helm(root: &Path) -> Option<std::path::PathBuf> {
