@@ -102,6 +102,8 @@ pub const PRE_VOTES_MAX: usize = 50;
 
 /// How often the log's size is compared with `snapshot_log_bytes`.
 pub const SNAPSHOT_CHECK: Duration = Duration::from_millis(1000);
+/// A snapshot that was not written, for want of space, is tried again after this.
+pub const SNAPSHOT_RETRY: Duration = Duration::from_secs(10);
 /// A snapshot larger than `snapshot_log_bytes` waits for as much log as it is large, up to this many times as much: what
 /// is written twice stays bounded, and so does what a restart applies.
 pub const SNAPSHOT_LOG_FACTOR_MAX: u64 = 8;

@@ -23,6 +23,8 @@ pub enum SnapshotData {
     /// Received whole from the leader, not yet published: only installing it may do that, after Raft has cut what
     /// conflicts with it off the log.
     Received(Box<SnapshotWriter>),
+    /// None could be written, and there is no older one. Raft keeps the whole log then.
+    Missing,
 }
 
 /// What the rest of the crate may know of the state machine.
@@ -114,11 +116,12 @@ impl Adapter {
     }
 
     fn builder(&mut self) -> Builder {
-        self.view.bytes_since_snapshot.store(0, Ordering::Relaxed);
+        let covered_bytes = self.view.bytes_since_snapshot.swap(0, Ordering::Relaxed);
         let applied = self.view.applied();
         let meta = SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership };
         let head = SnapshotHead { meta, server_id_max: applied.server_id_max };
-        Builder { head, source: Mutex::new(Some(self.machine().snapshot())), store: self.store.clone() }
+        let source = Mutex::new(Some(self.machine().snapshot()));
+        Builder { head, source, store: self.store.clone(), covered_bytes, view: self.view.clone() }
     }
 }
 
@@ -164,6 +167,7 @@ impl RaftStateMachine<TC> for Adapter {
             SnapshotData::Received(writer) => {
                 on_thread("snapshot-finish", async move { writer.finish().await }).await?
             }
+            SnapshotData::Missing => return Err(io::Error::other("there is no snapshot to install")),
         };
         keeper_rt::point("snapshot-published");
         let head = decode_snapshot_head(info.meta.head.clone())?;
@@ -229,6 +233,9 @@ pub struct Builder {
     /// Taken once; the lock makes it `Sync`.
     source: Mutex<Option<SnapshotSource>>,
     store: SnapshotStore,
+    /// Log bytes that this snapshot covers; owed again if it cannot be written.
+    covered_bytes: u64,
+    view: Arc<MachineView>,
 }
 
 impl RaftSnapshotBuilder<TC> for Builder {
@@ -257,8 +264,15 @@ impl Builder {
     /// A snapshot that could not be written (a full disk) must not stop the member: the older one stands, and the
     /// log is kept.
     fn fall_back(&self, error: io::Error) -> Result<Snapshot, io::Error> {
-        let Some(info) = self.store.latest() else { return Err(error) };
-        tracing::warn!(%error, "snapshot not written; the last one stands");
+        if self.head.meta.last_log_id.is_none() {
+            // Raft asks for a snapshot of nothing only where a purged log has lost the one it needs.
+            return Err(error);
+        }
+        self.view.bytes_since_snapshot.fetch_add(self.covered_bytes, Ordering::Relaxed);
+        tracing::warn!(%error, "snapshot not written; the log is kept");
+        let Some(info) = self.store.latest() else {
+            return Ok(Snapshot { meta: SnapshotMeta::default(), snapshot: SnapshotData::Missing });
+        };
         let head = decode_snapshot_head(info.meta.head.clone())?;
         Ok(Snapshot { meta: head.meta, snapshot: SnapshotData::Stored(info) })
     }

@@ -5,7 +5,7 @@
 //! purged: a member that was away for a moment is fed from the log, and between one and two times
 //! that much of it stay.
 
-use crate::limits::{SNAPSHOT_CHECK, SNAPSHOT_LOG_FACTOR_MAX};
+use crate::limits::{SNAPSHOT_CHECK, SNAPSHOT_LOG_FACTOR_MAX, SNAPSHOT_RETRY};
 use crate::node::Node;
 use openraft::async_runtime::watch::WatchReceiver;
 use std::sync::Weak;
@@ -14,6 +14,7 @@ use std::sync::Weak;
 pub async fn run(node: Weak<Node>) {
     let mut newest = node.upgrade().and_then(|node| node.snapshots.latest()).map(|info| info.meta.index);
     let mut previous: Option<u64> = None;
+    let mut not_before = keeper_rt::now();
     loop {
         keeper_rt::sleep(SNAPSHOT_CHECK).await;
         let Some(node) = node.upgrade() else { return };
@@ -27,6 +28,7 @@ pub async fn run(node: Weak<Node>) {
         if latest > newest {
             previous = newest.or(previous);
             newest = latest;
+            not_before = keeper_rt::now();
             if let Some(upto) = previous {
                 tracing::debug!(upto, "purging the log");
                 if running.raft.trigger().purge_log(upto).await.is_err() {
@@ -35,10 +37,12 @@ pub async fn run(node: Weak<Node>) {
             }
         }
         let bytes = node.snapshots.latest().map_or(0, |info| info.bytes);
-        if running.machine.bytes_since_snapshot() >= threshold_bytes(node.snapshot_log_bytes, bytes)
-            && running.raft.trigger().snapshot().await.is_err()
-        {
-            return;
+        let due = running.machine.bytes_since_snapshot() >= threshold_bytes(node.snapshot_log_bytes, bytes);
+        if due && not_before <= keeper_rt::now() {
+            not_before = keeper_rt::now() + SNAPSHOT_RETRY;
+            if running.raft.trigger().snapshot().await.is_err() {
+                return;
+            }
         }
     }
 }

@@ -41,6 +41,14 @@ pub async fn open(options: ConsensusOptions) -> Result<(Arc<Node>, mpsc::Receive
     let disk = options.disk.clone();
     let opening = keeper_rt::thread("snapshots-open", async move { SnapshotStore::open(disk).await });
     let snapshots = opening.await.map_err(|error| OpenError::Raft(error.to_string()))?.map_err(log_failed)?;
+    let purged = recovered.purged.as_ref().map(|(index, _)| *index);
+    let covered = snapshots.latest().map(|info| info.meta.index);
+    if covered < purged {
+        // Raft would go on from an empty state, and apply what is left of the log to it.
+        let cause =
+            format!("the log begins after index {}, and no snapshot reaches there", purged.unwrap_or(0));
+        return Err(OpenError::Damaged { location, subject: "the newest snapshot", cause });
+    }
     let accepted = options.network.listen().await.map_err(OpenError::Listen)?;
     let (dispatch, dispatched) = mpsc::channel(DISPATCH_CONNS_MAX);
     let node = Arc::new(Node {

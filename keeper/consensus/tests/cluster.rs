@@ -184,6 +184,33 @@ async fn a_fresh_learner_gets_a_snapshot_and_a_restart_loads_it() {
     cluster.start(2).await;
     let last = cluster.write(payload).await;
     assert_eq!(cluster.wait_same(last).await.len() as u64, i + 2);
+
+    // Without its snapshots the rest of the log means nothing.
+    cluster.kill(2, Loss::Unsynced);
+    let disk = cluster.nodes[&2].disk.clone();
+    for (name, _) in disk.files().iter().filter(|(name, _)| name.starts_with("snapshot-")) {
+        disk.delete(name);
+    }
+    let refused = cluster.try_start(2, cluster.setup.clone()).await.err();
+    assert!(
+        matches!(refused, Some(OpenError::Damaged { subject: "the newest snapshot", .. })),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_too_full_for_a_snapshot_does_not_stop_the_member() {
+    let setup = Setup { snapshot_log_bytes: 20_000, ..Setup::default() };
+    let cluster = Cluster::of(1, setup).await;
+    cluster.write(vec![1u8; 10_000]).await;
+    let disk = &cluster.nodes[&1].disk;
+    disk.fail_next_write("snapshot-", std::io::ErrorKind::StorageFull);
+    cluster.write(vec![2u8; 10_000]).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let status = cluster.on(1).status();
+    assert_eq!((status.role, status.snapshot_index), (Role::Leader, 0));
+    cluster.write(vec![3u8; 10]).await;
+    cluster.wait_status(1, "a snapshot, once there is room", |status| status.snapshot_index > 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,7 +131,11 @@ async fn write_chunks(
     loop {
         match queued.recv().await {
             Some(Some(chunk)) => writer.write(&chunk).await?,
-            Some(None) => return Ok(writer),
+            Some(None) => {
+                // A full disk is the sender's trouble now; once Raft installs the snapshot it would stop this member.
+                writer.seal().await?;
+                return Ok(writer);
+            }
             None => {
                 writer.abandon().await;
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the snapshot broke off"));

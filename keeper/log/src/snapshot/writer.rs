@@ -19,6 +19,8 @@ pub struct SnapshotWriter {
     offset: u64,
     synced: u64,
     buffer: Vec<u8>,
+    /// The footer is there and everything is durable. Invariant: nothing is written after it.
+    is_sealed: bool,
 }
 
 impl Drop for SnapshotWriter {
@@ -47,11 +49,13 @@ impl SnapshotWriter {
             offset: header.len() as u64,
             synced: 0,
             buffer: Vec::new(),
+            is_sealed: false,
         })
     }
 
     /// Adds a chunk of at most [`SNAPSHOT_CHUNK_BYTES_MAX`]. It is read back as one; an empty one is not kept.
     pub async fn write(&mut self, chunk: &[u8]) -> io::Result<()> {
+        assert!(!self.is_sealed, "a chunk after the footer of {}", self.temporary);
         check_len("a chunk of a snapshot", chunk.len(), SNAPSHOT_CHUNK_BYTES_MAX)?;
         if chunk.is_empty() {
             return Ok(());
@@ -73,10 +77,20 @@ impl SnapshotWriter {
         Ok(())
     }
 
+    /// Makes everything durable under the temporary name: after this `finish` needs no more space. For a snapshot
+    /// that may be published only later, when a full disk could no longer be answered.
+    pub async fn seal(&mut self) -> io::Result<()> {
+        if !self.is_sealed {
+            self.file.write_at(self.offset, &self.footer.encode(self.seed)).await?;
+            self.file.sync().await?;
+            self.is_sealed = true;
+        }
+        Ok(())
+    }
+
     /// Durable and the store's latest on return (unless a newer one was finished meanwhile).
     pub async fn finish(mut self) -> io::Result<SnapshotInfo> {
-        self.file.write_at(self.offset, &self.footer.encode(self.seed)).await?;
-        self.file.sync().await?;
+        self.seal().await?;
         crash_point("snapshot-written").await;
         let info = SnapshotInfo {
             file: format::name(self.meta.index, self.meta.term),
