@@ -25,6 +25,7 @@ mod segments;
 mod recovery;
 mod replay;
 
+mod inspect;
 mod stop;
 mod timer;
 
@@ -39,6 +40,7 @@ mod tests;
 
 pub use disk::{Disk, DiskFile, DiskFuture, SharedDisk};
 pub use error::LogError;
+pub use inspect::inspect;
 pub use options::{FatalHook, Options, SyncHook};
 pub use real::RealDisk;
 pub use small_file::{read_small_file, replace_file};

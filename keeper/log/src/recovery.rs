@@ -60,7 +60,8 @@ pub async fn open(disk: SharedDisk, options: &Options) -> Result<Opened, LogErro
     }
     let mut scan = Scan { files, replay: Replay::default(), states: Vec::new() };
     let (end, torn) = scan.read_all().await?;
-    let Scan { files, replay, states } = scan;
+    let Scan { files, mut replay, states } = scan;
+    replay.view.compact();
     replay.check(sequences[0], &full_name(&disk, sequences[0]))?;
     // Nothing has been changed up to here.
     clear(&mut maker, spare_numbers).await?;

@@ -26,6 +26,9 @@ impl Replay {
         if !self.has_started && record.kind != Kind::Start {
             return Err("its segment has no start record".into());
         }
+        if record.index == Some(u64::MAX) {
+            return Err("an index is the largest number there is, so nothing could follow".into());
+        }
         match record.kind {
             Kind::Start => self.start(record.index)?,
             Kind::Entry => self.push(record, slot)?,

@@ -4,6 +4,6 @@ mod crash_cases;
 mod damage;
 pub mod executor;
 mod full_disk;
-mod harness;
+pub mod harness;
 mod model;
 mod threads;

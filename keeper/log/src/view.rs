@@ -35,6 +35,14 @@ impl View {
         }
     }
 
+    /// Lets go of the larger buffers that the values were read in.
+    pub fn compact(&mut self) {
+        let copy = |bytes: &mut Bytes| *bytes = Bytes::copy_from_slice(bytes);
+        self.vote.iter_mut().for_each(copy);
+        self.committed.iter_mut().for_each(copy);
+        self.purged.iter_mut().for_each(|(_, head)| copy(head));
+    }
+
     /// The records that a segment's first batch begins with.
     pub fn prologue(&self) -> Vec<Record> {
         let record = |kind, index, head, payload| Record { kind, index, head, payload };
