@@ -69,8 +69,8 @@ pub async fn open(options: ConsensusOptions) -> Result<(Arc<Node>, mpsc::Receive
         dormant: Mutex::new(Some(Dormant { recovered, machine: options.machine })),
         running: OnceLock::new(),
     });
-    if let Some(stored) = stored {
-        start_raft(&node, stored.identity).await.map_err(OpenError::Raft)?;
+    if let Some((identity, stored)) = stored {
+        start_raft(&node, identity).await.map_err(OpenError::Raft)?;
         if let Some(founder) = stored.founder {
             found(&node, founder).await.map_err(|error| OpenError::Raft(error.to_string()))?;
         }
@@ -121,10 +121,10 @@ async fn take_identity(
     founder: Option<Member>,
 ) -> Result<(), AdminError> {
     let dormant = node.dormant().take().ok_or(AdminError::InProgress)?;
-    let identity = Identity { server_id: me, cluster_id: cluster, boot: 1 };
-    let stored = identity::store(&node.disk, &Stored { identity, founder }).await;
+    let stored = identity::store(&node.disk, &Stored { server_id: me, cluster_id: cluster, founder }).await;
     *node.dormant() = Some(dormant);
-    stored.map_err(|error| AdminError::Stopped(format!("cannot store the identity: {error}")))?;
+    let identity =
+        stored.map_err(|error| AdminError::Stopped(format!("cannot store the identity: {error}")))?;
     start_raft(node, identity).await.map_err(|why| {
         // The identity is durable and the log is taken: only a restart of the process can go on from here.
         node.status.send_modify(|status| {

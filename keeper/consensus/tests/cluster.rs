@@ -214,6 +214,20 @@ async fn a_disk_too_full_for_a_snapshot_does_not_stop_the_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_restarts_on_a_full_disk() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let last = cluster.write(Bytes::from_static(b"before")).await;
+    cluster.wait_same(last).await;
+    let disk = cluster.nodes[&2].disk.clone();
+    disk.set_capacity(Some(disk.used_bytes()));
+    cluster.kill(2, Loss::Unsynced);
+    cluster.start(2).await;
+    let last = cluster.write(Bytes::from_static(b"after")).await;
+    cluster.wait_same(last).await;
+    disk.set_capacity(None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_id_is_never_given_out_twice_not_even_after_restarts_and_snapshots() {
     let setup = Setup { snapshot_log_bytes: 1_000, ..Setup::default() };
     let mut cluster = Cluster::of(3, setup).await;
