@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::local::{self, Kind};
-use crate::{command, paths, progress};
+use crate::{command, paths, progress, up};
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Arguments {
     /// Members that run already, such as 127.0.0.1:2181,127.0.0.1:2182; without it a local cluster is started
     #[arg(long, value_delimiter = ',')]
@@ -22,6 +22,9 @@ pub struct Arguments {
     /// Use this keeper binary instead of building one
     #[arg(long)]
     pub binary: Option<PathBuf>,
+    /// Run against the pods of the KeeperCluster that `cargo xtask up` makes
+    #[arg(long, conflicts_with = "hosts")]
+    pub kubernetes: bool,
     /// Only the basic files: client, watchers, lock, queue, barrier, connection, counter, election, party
     #[arg(long)]
     pub basic: bool,
@@ -62,6 +65,10 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
 
 pub async fn run_tests(arguments: &Arguments) -> Result<Outcome> {
     let home = prepare()?;
+    if arguments.kubernetes {
+        let hosts = up::create_sample(&up::install()?)?;
+        return pytest(&home, &hosts, arguments).await;
+    }
     if !arguments.hosts.is_empty() {
         return pytest(&home, &arguments.hosts, arguments).await;
     }

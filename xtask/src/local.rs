@@ -11,8 +11,9 @@ use clap::{Args, ValueEnum};
 
 use crate::{build, paths, progress, zookeeper};
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
+    #[default]
     Keeper,
     Zookeeper,
 }

@@ -10,7 +10,6 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::local::Kind;
 use crate::{build, command, compare, e2e, generate, kazoo, kills, kube, paths, progress, sim, up};
 
 #[derive(Args)]
@@ -47,7 +46,7 @@ enum Stage {
     Kazoo,
     Compare,
     Launcher,
-    Scenarios,
+    Kubernetes,
 }
 
 impl Stage {
@@ -61,7 +60,7 @@ impl Stage {
         Stage::Kazoo,
         Stage::Compare,
         Stage::Launcher,
-        Stage::Scenarios,
+        Stage::Kubernetes,
     ];
 
     fn name(self) -> &'static str {
@@ -75,7 +74,7 @@ impl Stage {
             Stage::Kazoo => "kazoo",
             Stage::Compare => "compare",
             Stage::Launcher => "launcher",
-            Stage::Scenarios => "scenarios",
+            Stage::Kubernetes => "kubernetes",
         }
     }
 
@@ -92,7 +91,7 @@ impl Stage {
             Stage::Kazoo => kazoo_stage().await,
             Stage::Compare => compare_stage().await,
             Stage::Launcher => go_test(),
-            Stage::Scenarios => scenarios(),
+            Stage::Kubernetes => kubernetes().await,
         }
     }
 }
@@ -229,13 +228,11 @@ async fn kills_stage() -> Result<Counts> {
 }
 
 async fn kazoo_stage() -> Result<Counts> {
-    let arguments = kazoo::Arguments {
-        hosts: Vec::new(),
-        kind: Kind::Keeper,
-        binary: keeper()?,
-        basic: false,
-        tests: Vec::new(),
-    };
+    let binary = keeper()?;
+    run_kazoo(kazoo::Arguments { binary, ..kazoo::Arguments::default() }).await
+}
+
+async fn run_kazoo(arguments: kazoo::Arguments) -> Result<Counts> {
     let outcome = kazoo::run_tests(&arguments).await?;
     println!("{}", outcome.summary);
     Ok(Counts { passed: outcome.passed, failed: outcome.failed })
@@ -247,14 +244,23 @@ async fn compare_stage() -> Result<Counts> {
     Ok(Counts { passed: lines.len() as u64, failed: 0 })
 }
 
-fn scenarios() -> Result<Counts> {
-    let result = up::install().and_then(|kube| e2e::run_on(&kube, &[], true));
+/// What `up` does, all scenarios in their short form, kazoo's basic files against pods, and what `down` does.
+async fn kubernetes() -> Result<Counts> {
+    let result = on_kubernetes().await;
     if !kube::is_given() {
         // The failure of a scenario is the better news than that of cleaning up behind it.
         let down = kube::down_own();
         return result.and_then(|counts| down.map(|()| counts));
     }
     result
+}
+
+async fn on_kubernetes() -> Result<Counts> {
+    let kube = up::install()?;
+    let hosts = up::create_sample(&kube)?;
+    let kazoo = run_kazoo(kazoo::Arguments { hosts, basic: true, ..kazoo::Arguments::default() }).await?;
+    let scenarios = e2e::run_on(&kube, &[], true)?;
+    Ok(Counts { passed: 1 + kazoo.passed + scenarios.passed, failed: kazoo.failed + scenarios.failed })
 }
 
 #[cfg(test)]

@@ -63,19 +63,24 @@ fn split_image(image: &str) -> Result<(&str, &str)> {
     }
 }
 
-pub fn up() -> Result<()> {
-    let kube = install()?;
+/// The three-member KeeperCluster of the samples, Ready; returns the addresses of its pods.
+pub fn create_sample(kube: &Kube) -> Result<Vec<String>> {
     progress::step("creating the KeeperCluster `main`");
     let sample = paths::root().join(SAMPLE).display().to_string();
     command::run_quiet(&mut kube.kubectl(&["apply", "--filename", &sample]))?;
-    wait_ready(&kube)?;
+    wait_ready(kube)?;
+    hosts(kube)
+}
+
+pub fn up() -> Result<()> {
+    let kube = install()?;
+    let hosts = create_sample(&kube)?.join(",");
     let table = kube.ask(&["get", "kpc", SAMPLE_NAME, "--namespace", SAMPLE_NAMESPACE])?;
     let kubectl = kube.shown_kubectl();
     println!("{table}\n");
     println!("Kubernetes:  export KUBECONFIG={}", kube.kubeconfig().display());
     println!("Look at it:  {kubectl} get kpc,pods");
     println!("Log:         {kubectl} logs -n {OPERATOR_NAMESPACE} deployment/castellan-operator");
-    let hosts = hosts(&kube)?;
     if kube.is_own() {
         println!("Hosts:       {hosts}   (reachable from this machine)");
         println!("Try:         KEEPER_HOSTS={hosts} cargo run --release --bin keeper -- create /hello world");
@@ -88,12 +93,11 @@ pub fn up() -> Result<()> {
 }
 
 /// Client addresses of the sample's members.
-fn hosts(kube: &Kube) -> Result<String> {
+fn hosts(kube: &Kube) -> Result<Vec<String>> {
     let selector = format!("castellan.rs/cluster={SAMPLE_NAME}");
     let path = "jsonpath={.items[*].status.podIP}";
     let addresses = kube.ask(&["get", "pods", "-n", SAMPLE_NAMESPACE, "-l", &selector, "-o", path])?;
-    let hosts: Vec<String> = addresses.split_whitespace().map(|address| format!("{address}:2181")).collect();
-    Ok(hosts.join(","))
+    Ok(addresses.split_whitespace().map(|address| format!("{address}:2181")).collect())
 }
 
 fn wait_ready(kube: &Kube) -> Result<()> {
