@@ -102,6 +102,10 @@ impl Node {
             HandshakeError::RefusedBy { reason, cluster, server } => (false, *reason, *cluster, *server),
             HandshakeError::Refusing { reason, cluster, server } => (true, *reason, *cluster, *server),
         };
+        if reason == Refusal::Busy {
+            tracing::debug!(remote, by_us, "peer connection put off");
+            return;
+        }
         self.refusals.count(reason);
         let refusals = self.refusals.read();
         self.status.send_if_modified(|status| std::mem::replace(&mut status.refusals, refusals) != refusals);

@@ -1,7 +1,7 @@
 //! The accepting side: takes peers' connections, checks who they are, and feeds their messages to Raft.
 
-use crate::api::DispatchConn;
-use crate::limits::{APPENDS_IN_FLIGHT_MAX, PEER_CONNS_MAX, RPCS_AT_A_TIME_MAX};
+use crate::api::{AdminError, DispatchConn};
+use crate::limits::{APPENDS_IN_FLIGHT_MAX, HANDSHAKE_STEP, PEER_CONNS_MAX, RPCS_AT_A_TIME_MAX};
 use crate::net::Conn;
 use crate::node::Node;
 use crate::peer::frame::{
@@ -78,19 +78,27 @@ async fn handle(node: Arc<Node>, mut conn: Conn) {
 /// The whole handshake. An empty member becomes the one that its leader wants, durably, before it says welcome.
 async fn welcome(node: &Arc<Node>, conn: &mut Conn) -> Result<Hello, HandshakeError> {
     let (hello, acceptor) = handshake::accept(conn, &node.secret, |hello| judge(node, hello)).await?;
-    if acceptor.uninitialized && node.identity().is_none() {
-        let adopted = crate::start::adopt(node, hello.cluster, hello.to).await;
-        if let Err(error) = adopted {
-            tracing::warn!(%error, "could not join the cluster");
-            return Err(HandshakeError::Refusing {
-                reason: Refusal::Busy,
-                cluster: hello.cluster,
-                server: hello.from,
-            });
-        }
+    if acceptor.uninitialized && !join(node, &hello).await {
+        let reason = Refusal::Busy;
+        return Err(HandshakeError::Refusing { reason, cluster: hello.cluster, server: hello.from });
     }
     handshake::welcome(conn).await?;
     Ok(hello)
+}
+
+/// Becomes the server that `hello` wants, or waits until another connection has done that.
+async fn join(node: &Arc<Node>, hello: &Hello) -> bool {
+    match crate::start::adopt(node, hello.cluster, hello.to).await {
+        Ok(()) => {}
+        Err(AdminError::InProgress) => {
+            let mut status = node.status.subscribe();
+            let joined = status.wait_for(|status| status.identity.is_some());
+            // Who gets no identity in time is told to come again.
+            let _ = keeper_rt::timeout(HANDSHAKE_STEP / 2, joined).await;
+        }
+        Err(error) => tracing::warn!(%error, "could not join the cluster"),
+    }
+    node.identity().is_some_and(|mine| mine.cluster_id == hello.cluster && mine.server_id == hello.to)
 }
 
 fn judge(node: &Node, hello: &Hello) -> Result<Acceptor, Refusal> {
