@@ -19,8 +19,7 @@ use super::{
     difference::is_as_wanted,
     names::{ADMIN_TOKEN_KEY, CLUSTER_SECRET_KEY, FIELD_MANAGER, Names},
     observe::{
-        Claim, CredentialValues, Credentials, Observed, admin_address, as_listed, in_words, is_conflict,
-        is_invalid,
+        Claim, CredentialValues, Observed, admin_address, as_listed, in_words, is_conflict, is_invalid,
     },
 };
 use crate::{
@@ -283,7 +282,7 @@ impl Writer<'_> {
         step: &Step,
         observed: &Observed,
     ) -> Result<Committed, ApplyError> {
-        let Credentials::Present { admin_token: token } = &observed.credentials else {
+        let Some(token) = observed.credentials.admin_token() else {
             unreachable!("a membership step is decided only after members were asked with the token");
         };
         let names = Names::of(cluster);

@@ -367,7 +367,7 @@ fn decide_credentials(observed: &Observed, record: &Record, plan: &mut Plan) {
     match observed.credentials {
         Credentials::Present { .. } => {}
         Credentials::Unusable => plan.hold = Some(Hold::CredentialsUnusable),
-        Credentials::Remembered => plan.credentials = CredentialsAction::Restore,
+        Credentials::Remembered { .. } => plan.credentials = CredentialsAction::Restore,
         Credentials::Missing if any_running && record.bootstrapped => plan.hold = Some(Hold::CredentialsLost),
         Credentials::Missing => plan.credentials = CredentialsAction::Create,
     }

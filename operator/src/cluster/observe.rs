@@ -69,12 +69,26 @@ pub enum Credentials {
     #[default]
     Missing,
     /// It is gone, and this process remembers what it held.
-    Remembered,
+    Remembered {
+        admin_token: String,
+    },
     /// It is there and lacks one of its keys.
     Unusable,
     Present {
         admin_token: String,
     },
+}
+
+impl Credentials {
+    /// The token that the members know, as far as it is known here.
+    pub fn admin_token(&self) -> Option<&str> {
+        match self {
+            Credentials::Present { admin_token } | Credentials::Remembered { admin_token } => {
+                Some(admin_token)
+            }
+            Credentials::Missing | Credentials::Unusable => None,
+        }
+    }
 }
 
 /// What the Secret holds. Never logged, so it has no Debug.
@@ -129,8 +143,7 @@ pub async fn observe(
     sort_objects(cluster, &names, found, &mut observed);
     observed.pods = pods?;
     let values = read_credentials(secret?, remembered, &mut observed);
-    if let Credentials::Present { admin_token } = &observed.credentials {
-        let token = admin_token.clone();
+    if let Some(token) = observed.credentials.admin_token().map(str::to_owned) {
         ask_members(admin, &token, &mut observed).await;
     }
     Ok((observed, values))
@@ -268,8 +281,12 @@ fn read_credentials(
     observed: &mut Observed,
 ) -> Option<CredentialValues> {
     let Some(secret) = secret else {
-        observed.credentials =
-            if remembered.is_some() { Credentials::Remembered } else { Credentials::Missing };
+        observed.credentials = match remembered {
+            Some(values) => Credentials::Remembered {
+                admin_token: String::from_utf8_lossy(&values.admin_token).into_owned(),
+            },
+            None => Credentials::Missing,
+        };
         return remembered.cloned();
     };
     let secret: Result<k8s_openapi::api::core::v1::Secret, _> = secret.try_parse();
