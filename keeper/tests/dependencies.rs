@@ -20,7 +20,8 @@ fn arrows() -> BTreeMap<String, BTreeSet<String>> {
         .map(|package| {
             let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
             let normal = dependencies.filter(|dependency| dependency["kind"].is_null());
-            let names = normal.map(|dependency| dependency["name"].as_str().expect("name").to_owned()).collect();
+            let names =
+                normal.map(|dependency| dependency["name"].as_str().expect("name").to_owned()).collect();
             (package["name"].as_str().expect("name").to_owned(), names)
         })
         .collect()
@@ -45,14 +46,26 @@ fn arrows_between_our_crates_are_those_of_the_map() {
         (
             "keeper-server",
             set(&[
-                "keeper-types", "keeper-rt", "keeper-wire", "keeper-tree", "keeper-log", "keeper-consensus",
+                "keeper-types",
+                "keeper-rt",
+                "keeper-wire",
+                "keeper-tree",
+                "keeper-log",
+                "keeper-consensus",
                 "keeper-admin-api",
             ]),
         ),
         ("keeper-client", set(&["keeper-types", "keeper-rt", "keeper-wire", "keeper-admin-api"])),
         (
             "keeper",
-            set(&["keeper-types", "keeper-rt", "keeper-server", "keeper-client", "keeper-consensus", "keeper-log"]),
+            set(&[
+                "keeper-types",
+                "keeper-rt",
+                "keeper-server",
+                "keeper-client",
+                "keeper-consensus",
+                "keeper-log",
+            ]),
         ),
         ("keeper-operator", set(&["castellan-api", "keeper-client"])),
     ]
@@ -86,7 +99,8 @@ fn the_pure_crates_name_no_runtime_files_sockets_clocks_or_randomness() {
         for file in rust_files(&root) {
             let text = std::fs::read_to_string(&file).expect("readable");
             for banned in ["std::fs", "std::net", "std::time", "std::thread", "std::env", "tokio", "rand::"] {
-                let named = text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(banned));
+                let named =
+                    text.lines().any(|line| !line.trim_start().starts_with("//") && line.contains(banned));
                 assert!(!named, "{name}: {} names {banned}", file.display());
             }
         }
