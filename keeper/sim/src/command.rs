@@ -89,7 +89,7 @@ struct WorldArgs {
     /// Only these kinds of misfortune.
     #[arg(long, value_enum)]
     only: Vec<Kind>,
-    /// Plants a fault, to see whether it is found; in the bare program only.
+    /// Plants a fault, to see whether it is found; all but sync-lies in the bare program only.
     #[arg(long, value_enum)]
     fault: Option<Fault>,
 }
@@ -117,6 +117,7 @@ impl WorldArgs {
             clients: self.clients,
             chaos: Duration::from_secs(self.seconds),
             misfortunes: self.misfortunes(),
+            sync_lies: self.fault == Some(Fault::SyncLies),
             ..server::Parameters::default()
         }
     }

@@ -25,6 +25,8 @@ pub enum Kind {
     SlowDisk,
     /// A disk has no room to grow for a while.
     FullDisk,
+    /// A disk fails to sync once or twice.
+    SyncError,
     /// The leader is asked to hand over.
     Transfer,
     /// A process is asked to stop, as by a rolling update.
@@ -36,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Crash,
         Kind::Power,
         Kind::PowerLossOfAll,
@@ -45,6 +47,7 @@ impl Kind {
         Kind::Reset,
         Kind::SlowDisk,
         Kind::FullDisk,
+        Kind::SyncError,
         Kind::Transfer,
         Kind::Stop,
         Kind::WallClock,
@@ -148,6 +151,10 @@ impl Misfortunes {
                 self.world.disk(self.any_node()).set_slowness(slowness);
             }
             Kind::FullDisk => self.fill_disk(),
+            Kind::SyncError => {
+                let count = 1 + self.simulator().below(2) as u32;
+                self.world.disk(self.any_node()).set_failing_syncs(count);
+            }
             Kind::Transfer => self.transfer(),
             Kind::Stop => self.world.stop_and_restart(self.victim(), 2_000),
             Kind::WallClock => {

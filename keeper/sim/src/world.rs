@@ -1,10 +1,10 @@
 //! The machines: their disks, the network between them, and the processes that live and die on them.
 
-use crate::disk::SimDisk;
+use crate::disk::{DISK_FULL, SYNC_FAILED, SimDisk};
 use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
 use crate::net::{Delays, SimNet};
 use crate::oracle::Oracle;
-use keeper_consensus::{Consensus, Network, Role};
+use keeper_consensus::{Consensus, Network, Role, Status};
 use keeper_log::SharedDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -167,7 +167,25 @@ impl World {
         self.0.simulator.spawn_on(node, "process", async move {
             match world.0.program.start(process).await {
                 Ok(consensus) => world.started(node, consensus),
-                Err(failure) => world.0.oracle.found(format!("node {node} does not start: {failure}")),
+                Err(failure) => world.start_failed(node, &failure),
+            }
+        });
+    }
+
+    fn start_failed(&self, node: NodeId, failure: &str) {
+        if failure.contains(DISK_FULL) || failure.contains(SYNC_FAILED) {
+            return self.ends_itself(node);
+        }
+        self.0.oracle.found(format!("node {node} does not start: {failure}"));
+    }
+
+    /// The process that is being polled ends because of its disk, at once; it must be able to start again.
+    pub fn ends_itself(&self, node: NodeId) {
+        let world = self.clone();
+        self.0.simulator.after_this_poll(move || {
+            if world.is_up(node) {
+                world.crash(node, Crash::Process);
+                world.start_soon(node, 2_000);
             }
         });
     }
@@ -177,16 +195,25 @@ impl World {
         self.0.simulator.spawn_on(node, "status", async move {
             loop {
                 let status = statuses.borrow_and_update().clone();
-                // Who was asked to stop says that it has stopped.
-                if status.failure.is_none() || !lock(&world.0.state).stopping.contains(&node) {
-                    world.0.oracle.status(node, &status);
-                }
+                world.look_at(node, &status);
                 if statuses.changed().await.is_err() {
                     return;
                 }
             }
         });
         lock(&self.0.state).processes.insert(node, Some(consensus));
+    }
+
+    fn look_at(&self, node: NodeId, status: &Status) {
+        let asked_to_stop = lock(&self.0.state).stopping.contains(&node);
+        match &status.failure {
+            // Who was asked to stop says that it has stopped.
+            Some(_) if asked_to_stop => {}
+            Some(failure) if failure.contains(DISK_FULL) || failure.contains(SYNC_FAILED) => {
+                self.ends_itself(node);
+            }
+            _ => self.0.oracle.status(node, status),
+        }
     }
 
     /// Starts a process on `node` within so many milliseconds.
@@ -267,6 +294,7 @@ impl World {
         for node in self.nodes() {
             self.disk(node).set_slowness(1);
             self.disk(node).set_size_bytes(u64::MAX);
+            self.disk(node).set_failing_syncs(0);
             self.start(node);
         }
     }

@@ -3,8 +3,8 @@
 use super::Fault;
 use super::machine::{Machine, State};
 use crate::disk::LyingDisk;
-use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
-use crate::world::{Crash, Process, Program, Starting, Stopping, World};
+use crate::executor::{NodeId, Simulator, lock};
+use crate::world::{Process, Program, Starting, Stopping, World};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions};
 use std::collections::BTreeMap;
@@ -55,11 +55,7 @@ pub(crate) fn log_options(node: NodeId, world: &World) -> keeper_log::Options {
     let world = world.clone();
     options.on_fatal = Arc::new(move |why| {
         tracing::warn!(node, why, "the log ends the process");
-        let world = world.clone();
-        world.simulator().clone().spawn_on(OUTSIDE, "log-fatal", async move {
-            world.crash(node, Crash::Process);
-            world.start_soon(node, 1_000);
-        });
+        world.ends_itself(node);
     });
     options
 }

@@ -36,6 +36,9 @@ pub(super) struct FileState {
     durable_len: usize,
     /// Dirty pages → their durable content, at most a page, shorter at the durable end of the file.
     dirty: BTreeMap<usize, Vec<u8>>,
+    /// Pages whose sync failed → their durable content. The cache calls them clean: no later sync writes them, only
+    /// writing them anew does.
+    failed: BTreeMap<usize, Vec<u8>>,
     syncs_begun: u64,
     /// The youngest sync that completed: an older one that ends later changes nothing.
     sync_completed: u64,
@@ -76,7 +79,9 @@ impl FileState {
         }
         let end = offset + bytes.len();
         for page in offset / PAGE_BYTES..=(end - 1) / PAGE_BYTES {
-            if !self.dirty.contains_key(&page) {
+            if let Some(durable) = self.failed.remove(&page) {
+                self.dirty.entry(page).or_insert(durable);
+            } else if !self.dirty.contains_key(&page) {
                 let durable = &self.data[..self.durable_len.min(self.data.len())];
                 self.dirty.insert(page, page_of(durable, page).to_vec());
             }
@@ -108,9 +113,34 @@ impl FileState {
         }
     }
 
+    /// The sync did not reach the disk, and the cache forgets that its pages were dirty.
+    pub(super) fn fail_sync(&mut self, sync: Sync) {
+        for (page, _) in sync.pages {
+            if let Some(durable) = self.dirty.remove(&page) {
+                self.failed.entry(page).or_insert(durable);
+            }
+        }
+    }
+
+    /// The cache drops the pages it takes for clean: what is on the disk is read again.
+    pub(super) fn forget_failed_pages(&mut self) {
+        for (page, durable) in std::mem::take(&mut self.failed) {
+            self.restore_page(page, &durable);
+        }
+    }
+
+    fn restore_page(&mut self, page: usize, durable: &[u8]) {
+        let start = (page * PAGE_BYTES).min(self.data.len());
+        let end = (start + PAGE_BYTES).min(self.data.len());
+        for place in start..end {
+            self.data[place] = durable.get(place - start).copied().unwrap_or(0);
+        }
+    }
+
     /// Decides what is on the disk now; that is both the cache and the durable state afterwards.
     pub(super) fn lose_power(&mut self, loss: Loss, random: &mut Stream) {
-        let dirty = std::mem::take(&mut self.dirty);
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.append(&mut self.failed);
         let cut = random.below(dirty.len() as u64 + 1) as usize;
         let mut len = self.durable_len;
         for (place, (page, durable)) in dirty.into_iter().enumerate() {

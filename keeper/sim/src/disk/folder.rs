@@ -103,6 +103,12 @@ impl Folder {
         self.names.values().map(|file| lock(file).len() as u64).sum()
     }
 
+    pub(super) fn forget_failed_pages(&mut self) {
+        for file in self.names.values() {
+            lock(file).forget_failed_pages();
+        }
+    }
+
     /// Leaves what is on the disk after a power loss.
     pub(super) fn lose_power(&mut self, random: &mut Stream) {
         let loss = Loss::choose(random);

@@ -21,6 +21,12 @@ use std::time::Duration;
 
 pub use lying::LyingDisk;
 
+/// What the error of a write without room says.
+pub const DISK_FULL: &str = "the simulated disk is full";
+
+/// What the error of a failed sync says.
+pub const SYNC_FAILED: &str = "the simulated disk cannot write";
+
 struct State {
     folder: Folder,
     /// The number of the process that may use the disk now.
@@ -28,6 +34,8 @@ struct State {
     /// Every delay is multiplied by this.
     slowness: u32,
     size_bytes: u64,
+    /// So many of the next syncs of files fail.
+    failing_syncs: u32,
     syncs: u64,
 }
 
@@ -41,8 +49,14 @@ pub struct SimDisk {
 
 impl SimDisk {
     pub fn new(simulator: &Simulator, node: NodeId) -> SimDisk {
-        let state =
-            State { folder: Folder::default(), process: 0, slowness: 1, size_bytes: u64::MAX, syncs: 0 };
+        let state = State {
+            folder: Folder::default(),
+            process: 0,
+            slowness: 1,
+            size_bytes: u64::MAX,
+            failing_syncs: 0,
+            syncs: 0,
+        };
         SimDisk { simulator: simulator.clone(), node, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -52,9 +66,14 @@ impl SimDisk {
         Arc::new(Interface { disk: self.clone(), process })
     }
 
-    /// The process died: what it had written stays, what it still does has no effect.
+    /// The process died: what it had written stays, what it still does has no effect. Pages whose sync has failed
+    /// may be forgotten by the operating system at any time: here it does so, or not, when nobody looks.
     pub fn process_died(&self) {
-        lock(&self.state).process += 1;
+        let mut state = lock(&self.state);
+        state.process += 1;
+        if self.simulator.one_in(2) {
+            state.folder.forget_failed_pages();
+        }
     }
 
     /// The machine lost its power (and so the process died).
@@ -76,6 +95,11 @@ impl SimDisk {
     /// Writes beyond this fail with `StorageFull`.
     pub fn set_size_bytes(&self, bytes: u64) {
         lock(&self.state).size_bytes = bytes;
+    }
+
+    /// The next `count` syncs of files fail, and what they should have made durable is not.
+    pub fn set_failing_syncs(&self, count: u32) {
+        lock(&self.state).failing_syncs = count;
     }
 
     pub fn used_bytes(&self) -> u64 {
@@ -208,7 +232,7 @@ impl File {
         self.interface.with(|state| {
             let grows_by = (offset + bytes.len()).saturating_sub(lock(&self.file).len()) as u64;
             if grows_by > 0 && state.folder.used_bytes().saturating_add(grows_by) > state.size_bytes {
-                let why = format!("{}: the simulated disk is full", self.name);
+                let why = format!("{}: {DISK_FULL}", self.name);
                 return Err(io::Error::new(io::ErrorKind::StorageFull, why));
             }
             lock(&self.file).write(offset, bytes);
@@ -256,6 +280,11 @@ impl DiskFile for File {
             let disk = &self.interface.disk;
             disk.simulator.trace(Event::DiskSync, hash_words(&[u64::from(disk.node), sync.bytes() as u64]));
             self.interface.with(|state| {
+                if state.failing_syncs > 0 {
+                    state.failing_syncs -= 1;
+                    lock(&self.file).fail_sync(sync);
+                    return Err(io::Error::other(format!("{}: {SYNC_FAILED}", self.name)));
+                }
                 lock(&self.file).complete_sync(sync);
                 state.syncs += 1;
                 Ok(())

@@ -172,3 +172,30 @@ fn a_sync_takes_its_time_and_a_slow_disk_fifty_times_as_long() {
         }
     });
 }
+
+#[test]
+fn what_a_failed_sync_should_have_written_is_not_made_durable_by_a_later_one() {
+    for (rewritten, expected) in [(false, b"old"), (true, b"new")] {
+        let kept = story(1, move |disk| async move {
+            let folder = disk.interface();
+            let mut file = folder.create("log").await.unwrap();
+            folder.sync_folder().await.unwrap();
+            file.write_at(0, b"old").await.unwrap();
+            file.sync().await.unwrap();
+            file.write_at(0, b"new").await.unwrap();
+            disk.set_failing_syncs(1);
+            assert!(file.sync().await.is_err());
+            if rewritten {
+                file.write_at(0, b"new").await.unwrap();
+            }
+            file.sync().await.unwrap();
+            assert_eq!(read_all(&disk, "log").await.unwrap(), b"new", "the cache still has it");
+            let state = lock(&disk.state);
+            let file = state.folder.open("log").unwrap();
+            lock(&file).lose_power(file::Loss::All, &mut crate::random::Stream::from_seed(1));
+            drop(state);
+            read_all(&disk, "log").await.unwrap()
+        });
+        assert_eq!(kept, expected, "written again: {rewritten}");
+    }
+}

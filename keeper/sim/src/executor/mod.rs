@@ -66,8 +66,8 @@ struct State {
     /// How often each point was reached.
     points_reached: BTreeMap<&'static str, u64>,
     point_handler: Option<PointHandler>,
-    /// Nodes whose power went at a point during the current poll; dealt with before the next one.
-    cut_at_points: Vec<(NodeId, &'static str)>,
+    /// What the current poll asked for, to be done before any other task runs.
+    after_poll: Vec<Box<dyn FnOnce() + Send>>,
 }
 
 struct Shared {
@@ -96,7 +96,7 @@ impl Simulator {
             point_cut_one_in: 0,
             points_reached: BTreeMap::new(),
             point_handler: None,
-            cut_at_points: Vec::new(),
+            after_poll: Vec::new(),
         };
         Simulator(Arc::new(Shared {
             state: Mutex::new(state),
@@ -273,24 +273,25 @@ impl Simulator {
         *reached += 1;
         // A point that stands in every write would else cost the power all the time.
         let one_in = (*reached / 2).max(state.point_cut_one_in);
-        if state.random.one_in(one_in) && state.cut_at_points.iter().all(|(cut, _)| *cut != node) {
-            state.cut_at_points.push((node, name));
+        if !state.random.one_in(one_in) {
+            return;
+        }
+        if let Some(handler) = state.point_handler.clone() {
+            let simulator = self.clone();
+            state.after_poll.push(Box::new(move || {
+                simulator.trace(Event::Point, u64::from(node));
+                handler(node, name);
+            }));
         }
     }
 
-    /// Runs the handler of the crash points reached in the last poll.
-    fn serve_points(&self) {
-        let (cut, handler) = {
-            let mut state = lock(&self.0.state);
-            if state.cut_at_points.is_empty() {
-                return;
-            }
-            (std::mem::take(&mut state.cut_at_points), state.point_handler.clone())
-        };
-        let Some(handler) = handler else { return };
-        for (node, name) in cut {
-            self.trace(Event::Point, u64::from(node));
-            handler(node, name);
-        }
+    /// Does `work` right after the current poll, before any other task runs: for what ends the process that asks.
+    pub fn after_this_poll(&self, work: impl FnOnce() + Send + 'static) {
+        lock(&self.0.state).after_poll.push(Box::new(work));
+    }
+
+    fn do_after_poll(&self) {
+        let work = std::mem::take(&mut lock(&self.0.state).after_poll);
+        work.into_iter().for_each(|work| work());
     }
 }

@@ -111,7 +111,7 @@ impl Simulator {
                 None if !self.jump_to_next_timer() => return Ended::Deadlock,
                 None => continue,
             }
-            self.serve_points();
+            self.do_after_poll();
             if done() {
                 return Ended::Completed;
             }
@@ -209,6 +209,7 @@ impl Simulator {
     /// Drops all tasks while the hook still answers: destructors may sleep, draw or spawn.
     fn tear_down(&self) {
         lock(&self.0.state).point_handler = None;
+        lock(&self.0.state).after_poll.clear();
         loop {
             let tasks = self.take_tasks(|_| true);
             if tasks.is_empty() {

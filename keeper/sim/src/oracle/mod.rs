@@ -134,6 +134,11 @@ impl Oracle {
         });
     }
 
+    /// A node's tree was replaced by a snapshot; its digest is compared as any other.
+    pub fn restored_tree(&self) {
+        lock(&self.state).restored += 1;
+    }
+
     /// A client was answered.
     pub fn answered(&self, checked: Result<(), String>) {
         let now = self.simulator.now_ns();

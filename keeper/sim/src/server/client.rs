@@ -1,11 +1,12 @@
 //! Clients of the whole server: sessions that come, work, are closed, abandoned or lost.
 
 use super::connector::{SimConnector, client_address};
-use super::operations::{EPHEMERALS, KEYS, QUEUE, Session, SharedKnowledge};
+use super::operations::{EPHEMERALS, KEYS, PAIR, QUEUE, Session, SharedKnowledge, first_data};
 use super::program::ServerProgram;
+use super::record::Asked;
 use crate::executor::{NodeId, OUTSIDE, lock};
 use crate::world::World;
-use keeper_client::{ANY_VERSION, Client, ClientError, CreateMode, ErrorCode, Options};
+use keeper_client::{ANY_VERSION, Client, ClientError, CreateMode, Options};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -65,13 +66,13 @@ impl Clients {
         let options = Options { session_timeout_ms: 20_000, ..Options::default() };
         let connector = self.connector(FIRST_CLIENT - 1);
         let client = Client::connect_with(connector, &self.all_servers(), options).await?;
-        for path in ["/keys", QUEUE, EPHEMERALS].into_iter().chain(KEYS) {
-            loop {
-                match client.create(path, b"", CreateMode::Persistent).await {
-                    Ok(_) | Err(ClientError::Server(ErrorCode::NodeExists)) => break,
-                    Err(error) if error.maybe_applied() => {}
-                    Err(error) => return Err(error),
-                }
+        for path in ["/keys", QUEUE, EPHEMERALS].into_iter().chain(KEYS).chain(PAIR) {
+            let asked =
+                Asked { session: client.session_id(), key: path, at_ns: self.world.simulator().now_ns() };
+            let created = client.create(path, first_data(path).as_bytes(), CreateMode::Persistent).await?;
+            if KEYS.contains(&path) {
+                let now_ns = self.world.simulator().now_ns();
+                lock(&self.knowledge).record.created(asked, first_data(path), &created.value.stat, now_ns);
             }
         }
         client.close().await
@@ -169,7 +170,7 @@ impl Clients {
             0..=5 => drop(session.set(key, ANY_VERSION).await),
             6 | 7 => drop(session.compare_and_set(key).await),
             8 | 9 => session.pipeline(key).await,
-            10 => session.set_two(KEYS[0], KEYS[1]).await,
+            10 => session.set_two().await,
             11..=13 => drop(session.get(key).await),
             14 | 15 => session.sync_and_get(key).await,
             16 | 17 => session.watch(key).await,

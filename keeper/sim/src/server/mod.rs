@@ -6,6 +6,7 @@ mod connector;
 mod history;
 mod operations;
 mod program;
+mod record;
 mod scenario;
 mod stories;
 

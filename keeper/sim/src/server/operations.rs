@@ -1,6 +1,7 @@
 //! What a client does in one session, each with the check of what it is told.
 
 use super::history::{History, Observed, WriteId};
+use super::record::{Asked, Record};
 use crate::executor::lock;
 use crate::world::World;
 use futures_util::future::join_all;
@@ -12,8 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The nodes all clients write.
+/// The nodes all clients write, one at a time.
 pub(super) const KEYS: [&str; 4] = ["/keys/a", "/keys/b", "/keys/c", "/keys/d"];
+/// And those written in one transaction.
+pub(super) const PAIR: [&str; 2] = ["/keys/left", "/keys/right"];
 pub(super) const QUEUE: &str = "/queue";
 pub(super) const EPHEMERALS: &str = "/ephemerals";
 
@@ -24,6 +27,7 @@ const EVENT_HANDOVER_MS: u64 = 100;
 #[derive(Default)]
 pub(super) struct Knowledge {
     pub(super) history: History,
+    pub(super) record: Record,
     /// Number of a sequential node → zxid of its creation.
     sequential: BTreeMap<u64, i64>,
 }
@@ -59,9 +63,19 @@ fn data_of(id: WriteId, filler: usize) -> Vec<u8> {
     data
 }
 
+/// What stands before the filler: the write's number, or what the node was created with.
+pub(super) fn label(data: &[u8]) -> String {
+    let label = data.split(|byte| *byte == b' ').next().unwrap_or_default();
+    String::from_utf8_lossy(label).into_owned()
+}
+
 fn write_of(data: &[u8]) -> Option<WriteId> {
-    let digits = data.split(|byte| *byte == b' ').next()?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    label(data).parse().ok()
+}
+
+/// What a common node is created with.
+pub(super) fn first_data(path: &str) -> String {
+    format!("made{path}")
 }
 
 pub(super) fn observed(data: Option<&[u8]>, stat: &Stat) -> Observed {
@@ -113,12 +127,22 @@ impl Session {
         }
     }
 
-    fn ask(&self, key: &str) -> WriteId {
-        lock(&self.knowledge).history.ask(key, self.now_ns())
+    fn asked(&self, key: &'static str) -> Asked {
+        Asked { session: self.client.session_id(), key, at_ns: self.now_ns() }
+    }
+
+    fn ask(&self, key: &'static str, version: i32) -> WriteId {
+        let asked = self.asked(key);
+        let mut knowledge = lock(&self.knowledge);
+        let id = knowledge.history.ask(key, asked.at_ns);
+        knowledge.record.asks(id, asked, version);
+        id
     }
 
     /// Takes note of a write's answer; true if it took effect.
     fn settle(&mut self, key: &'static str, id: WriteId, answer: &Result<Reply<Stat>, ClientError>) -> bool {
+        let now = self.now_ns();
+        lock(&self.knowledge).record.answers(id, answer, now);
         match answer {
             Ok(reply) => {
                 self.arrived(reply);
@@ -126,7 +150,6 @@ impl Session {
                     let what = format!("{key}: a write of zxid {} made {:?}", reply.zxid, reply.value);
                     self.check(Err(what));
                 }
-                let now = self.now_ns();
                 let done =
                     lock(&self.knowledge).history.done(id, reply.value.version, reply.value.mzxid, now);
                 self.world.oracle().answered(done);
@@ -143,7 +166,7 @@ impl Session {
     }
 
     pub(super) async fn set(&mut self, key: &'static str, version: i32) -> bool {
-        let id = self.ask(key);
+        let id = self.ask(key, version);
         let filler =
             if self.world.simulator().one_in(20) { self.world.simulator().below(20_000) } else { 10 };
         let answer = self.client.set(key, &data_of(id, filler as usize), version).await;
@@ -161,7 +184,8 @@ impl Session {
     /// Writes and reads at once, in turn: they take effect in the order they were asked for.
     pub(super) async fn pipeline(&mut self, key: &'static str) {
         let client = self.client.clone();
-        let ids: Vec<WriteId> = (0..4).map(|_| self.ask(key)).collect();
+        let ids: Vec<WriteId> = (0..4).map(|_| self.ask(key, ANY_VERSION)).collect();
+        let asked = self.asked(key);
         let pairs = ids.iter().map(|id| {
             let (client, data) = (client.clone(), data_of(*id, 0));
             async move { tokio::join!(biased; client.set(key, &data, ANY_VERSION), client.get(key)) }
@@ -180,6 +204,7 @@ impl Session {
         }
         for (write, read) in &answers {
             let Ok(read) = read else { continue };
+            lock(&self.knowledge).record.reads(asked, read, self.now_ns());
             let seen = observed(read.value.data.as_deref(), &read.value.stat);
             let explained = lock(&self.knowledge).history.observe(key, seen);
             self.check(explained);
@@ -193,8 +218,9 @@ impl Session {
     }
 
     /// Two nodes in one transaction.
-    pub(super) async fn set_two(&mut self, first: &'static str, second: &'static str) {
-        let ids = [self.ask(first), self.ask(second)];
+    pub(super) async fn set_two(&mut self) {
+        let [first, second] = PAIR;
+        let ids = PAIR.map(|key| self.ask(key, ANY_VERSION));
         let data = ids.map(|id| data_of(id, 0));
         let set =
             |path, data| MultiOp::SetData(SetDataRequest { path, data: Some(data), version: ANY_VERSION });
@@ -211,7 +237,9 @@ impl Session {
     }
 
     /// Checks what a read showed.
-    async fn took(&mut self, key: &'static str, reply: &Reply<NodeData>) {
+    async fn took(&mut self, asked: Asked, reply: &Reply<NodeData>) {
+        let key = asked.key;
+        lock(&self.knowledge).record.reads(asked, reply, self.now_ns());
         self.arrived(reply);
         let seen = observed(reply.value.data.as_deref(), &reply.value.stat);
         let explained = lock(&self.knowledge).history.observe(key, seen);
@@ -221,20 +249,22 @@ impl Session {
     }
 
     pub(super) async fn get(&mut self, key: &'static str) -> Option<Stat> {
+        let asked = self.asked(key);
         let reply = self.client.get(key).await.ok()?;
-        self.took(key, &reply).await;
+        self.took(asked, &reply).await;
         Some(reply.value.stat)
     }
 
     pub(super) async fn sync_and_get(&mut self, key: &'static str) {
-        let asked_ns = self.now_ns();
-        if self.client.sync(key).await.is_err() {
-            return;
-        }
+        let sync_asked = self.asked(key);
+        let Ok(reply) = self.client.sync(key).await else { return };
+        self.arrived(&reply);
+        lock(&self.knowledge).record.syncs(sync_asked, reply.zxid, self.now_ns());
+        let asked = self.asked(key);
         let Ok(reply) = self.client.get(key).await else { return };
-        self.took(key, &reply).await;
+        self.took(asked, &reply).await;
         let seen = observed(reply.value.data.as_deref(), &reply.value.stat);
-        let fresh = lock(&self.knowledge).history.observe_synced(key, seen, asked_ns);
+        let fresh = lock(&self.knowledge).history.observe_synced(key, seen, sync_asked.at_ns);
         self.check(fresh);
     }
 
@@ -243,8 +273,9 @@ impl Session {
         if self.watched.contains_key(key) {
             return;
         }
+        let asked = self.asked(key);
         let Ok((reply, watch)) = self.client.get_watch(key).await else { return };
-        self.took(key, &reply).await;
+        self.took(asked, &reply).await;
         let event = EventSlot::default();
         self.wait_for_event(watch, event.clone());
         self.watched.insert(key, Watched { mzxid: reply.value.stat.mzxid, event });

@@ -1,8 +1,9 @@
 //! One run of the whole server: boot, clients, misfortunes, healing, comparison.
 
 use super::client::Clients;
-use super::operations::{KEYS, observed};
+use super::operations::{KEYS, PAIR, observed};
 use super::program::{ServerProgram, TreeView};
+use super::record::Asked;
 use crate::boot::boot;
 use crate::executor::{NodeId, Simulator, lock};
 use crate::misfortune::{Kind, Misfortunes};
@@ -24,6 +25,8 @@ pub struct Parameters {
     pub think: Duration,
     pub chaos: Duration,
     pub misfortunes: BTreeSet<Kind>,
+    /// Plants a fault: disks that say "synced" too early.
+    pub sync_lies: bool,
 }
 
 impl Default for Parameters {
@@ -34,6 +37,7 @@ impl Default for Parameters {
             think: Duration::from_millis(40),
             chaos: Duration::from_secs(20),
             misfortunes: Kind::ALL.into(),
+            sync_lies: false,
         }
     }
 }
@@ -41,13 +45,12 @@ impl Default for Parameters {
 /// A cluster with its nodes for the clients' use, before anything goes wrong.
 pub(super) async fn booted(
     simulator: &Simulator,
-    servers: u32,
-    think: Duration,
+    parameters: &Parameters,
 ) -> (World, ServerProgram, Clients) {
     let oracle = Oracle::new(simulator);
-    let program = ServerProgram::default();
-    let world = World::new(simulator, &oracle, servers, Box::new(program.clone()));
-    let clients = Clients::new(&world, &program, think);
+    let program = ServerProgram::new(parameters.sync_lies);
+    let world = World::new(simulator, &oracle, parameters.servers, Box::new(program.clone()));
+    let clients = Clients::new(&world, &program, parameters.think);
     if let Err(why) = boot(&world).await {
         oracle.found(format!("the cluster does not come up: {why}"));
     } else if let Err(why) = clients.prepare().await {
@@ -57,7 +60,7 @@ pub(super) async fn booted(
 }
 
 pub async fn scenario(simulator: Simulator, parameters: Parameters) -> Outcome {
-    let (world, program, clients) = booted(&simulator, parameters.servers, parameters.think).await;
+    let (world, program, clients) = booted(&simulator, &parameters).await;
     if !world.oracle().is_content() {
         return Outcome::of(&world);
     }
@@ -93,6 +96,9 @@ pub(super) async fn settle(world: &World, program: &ServerProgram, clients: &Cli
     for node in world.nodes() {
         compare_with_history(world, program, clients, node);
     }
+    if let Err(what) = lock(&clients.knowledge).record.judge() {
+        world.oracle().found(what);
+    }
 }
 
 /// Waits until `reached`; false if that takes too long or something else was found.
@@ -109,13 +115,18 @@ async fn wait(world: &World, ms_max: u64, reached: impl Fn() -> bool) -> bool {
 
 fn compare_with_history(world: &World, program: &ServerProgram, clients: &Clients, number: NodeId) {
     let Some(node) = program.node(number) else { return };
-    for key in KEYS {
-        let held = {
-            let tree = node.shared().read_tree();
-            tree.get_data(key, &[]).map(|(data, stat)| observed(data, &stat))
-        };
-        let result = match held {
-            Ok(seen) => lock(&clients.knowledge).history.final_state(key, seen),
+    let tree = node.shared().read_tree();
+    for key in KEYS.into_iter().chain(PAIR) {
+        let mut knowledge = lock(&clients.knowledge);
+        let result = match tree.get_data(key, &[]) {
+            Ok((data, stat)) => {
+                if KEYS.contains(&key) {
+                    let at_ns = world.simulator().now_ns();
+                    let asked = Asked { session: -i64::from(number), key, at_ns };
+                    knowledge.record.is_left(asked, data, &stat);
+                }
+                knowledge.history.final_state(key, observed(data, &stat))
+            }
             Err(code) => Err(format!("{key} answers {code}")),
         };
         if let Err(what) = result {

@@ -3,7 +3,7 @@
 use super::client::Clients;
 use super::connector::client_address;
 use super::operations::KEYS;
-use super::scenario::booted;
+use super::scenario::{Parameters, booted};
 use crate::executor::{NodeId, Simulator, lock};
 use crate::outcome::Outcome;
 use crate::world::{Crash, World};
@@ -25,7 +25,7 @@ struct Diary {
 /// The leader's process dies and stays dead for longer than the sessions' timeout. Clients of the other members keep
 /// their sessions and even their connections, and write again soon.
 pub async fn leader_crash_keeps_sessions(simulator: Simulator) -> Outcome {
-    let (world, _, clients) = booted(&simulator, 3, Duration::from_millis(10)).await;
+    let (world, _, clients) = booted(&simulator, &Parameters::default()).await;
     let diaries: Vec<(NodeId, Arc<Mutex<Diary>>)> = world
         .nodes()
         .flat_map(|server| [(server, 0), (server, 1)])

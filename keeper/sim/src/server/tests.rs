@@ -38,3 +38,9 @@ fn clients_of_the_other_members_keep_sessions_and_connections_when_the_leader_di
         assert!(report.is_good(), "{report}");
     }
 }
+
+#[test]
+fn disks_that_lie_about_syncs_are_found_by_what_clients_are_told() {
+    let lying = Parameters { sync_lies: true, ..Parameters::default() };
+    assert!((1..=20).any(|seed| !report(seed, &lying).is_good()));
+}
