@@ -42,7 +42,7 @@ use crate::{
         report::report,
     },
     limits::{
-        CONCURRENCY, FAILURES_TOLD_MIN, REQUEUE_BLOCKED, REQUEUE_BUSY, REQUEUE_FAILED_FIRST,
+        CONCURRENCY, FAILURES_TOLD_MIN, NOTE_CHARS_MAX, REQUEUE_BLOCKED, REQUEUE_BUSY, REQUEUE_FAILED_FIRST,
         REQUEUE_FAILED_LAST, REQUEUE_STEADY, REQUEUE_STEPPED,
     },
     member::Admin,
@@ -308,7 +308,8 @@ async fn tell(
 }
 
 fn event(type_: EventType, action: &str, reason: &str, note: String) -> Event {
-    Event { type_, reason: reason.into(), note: Some(note), action: action.into(), secondary: None }
+    let note = Some(note.chars().take(NOTE_CHARS_MAX).collect());
+    Event { type_, reason: reason.into(), note, action: action.into(), secondary: None }
 }
 
 fn step_reason(step: &Step) -> &'static str {

@@ -48,5 +48,8 @@ pub const LEASE_RETRY: Duration = Duration::from_secs(2);
 /// Bytes of randomness in each credential.
 pub const CREDENTIAL_BYTES: usize = 32;
 
+/// Longest note of an event; Kubernetes allows 1024 bytes.
+pub const NOTE_CHARS_MAX: usize = 500;
+
 /// Longest message in a condition; Kubernetes allows 32768.
 pub const MESSAGE_CHARS_MAX: usize = 1_000;

@@ -4,9 +4,11 @@ use castellan_api::{BootstrapSpec, ImageSpec};
 use proptest::prelude::*;
 
 use super::{
+    accept::resolve_image,
     world::{Crash, Disk, World},
     *,
 };
+use crate::kind::Kind;
 
 /// Passes with pods started in between, as one text.
 fn transcript(world: &mut World, passes: usize) -> String {
