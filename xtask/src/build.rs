@@ -15,12 +15,16 @@ fn host() -> Result<String> {
     Ok(host.context("rustc -vV names no host")?.to_string())
 }
 
-/// Builds `packages` as static release binaries and returns the folder they are in.
-pub fn release(packages: &[&str]) -> Result<PathBuf> {
-    progress::step(format_args!("building {} (release, static)", packages.join(", ")));
+/// What goes into the image. Always built together: another choice of packages would be another choice of their
+/// dependencies' features, and so a second build of everything.
+pub const PACKAGES: [&str; 2] = ["keeper", "keeper-operator"];
+
+/// Builds the static release binaries and returns the folder they are in.
+pub fn release() -> Result<PathBuf> {
+    progress::step(format_args!("building {} (release, static)", PACKAGES.join(", ")));
     let host = host()?;
     let mut arguments = vec!["build", "--release", "--quiet", "--target", &host];
-    for package in packages {
+    for package in PACKAGES {
         arguments.extend(["--package", package]);
     }
     let mut cargo = command::cargo(&arguments);
@@ -31,5 +35,5 @@ pub fn release(packages: &[&str]) -> Result<PathBuf> {
 
 /// The server, as it goes into the image.
 pub fn keeper() -> Result<PathBuf> {
-    Ok(release(&["keeper"])?.join("keeper"))
+    Ok(release()?.join("keeper"))
 }

@@ -1,7 +1,5 @@
 //! Runs other programs, with errors that say what to do.
 
-use std::fs::File;
-use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -39,25 +37,6 @@ pub fn run_quiet(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
     check(status, &text)
 }
-
-/// Runs with all output in `log`; when it fails, the end of that file is part of the error.
-#[allow(dead_code)]
-pub fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
-    let text = shown(command);
-    let file = File::create(log).with_context(|| format!("cannot create {}", log.display()))?;
-    command.stdout(file.try_clone()?).stderr(file);
-    let status = command.status().with_context(|| format!("cannot start `{text}`"))?;
-    if !status.success() {
-        let all = std::fs::read(log).unwrap_or_default();
-        let all = String::from_utf8_lossy(&all);
-        let lines: Vec<&str> = all.lines().collect();
-        let tail = lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n");
-        bail!("`{text}` failed ({status}); the end of {}:\n{tail}", log.display());
-    }
-    Ok(())
-}
-
-const LOG_TAIL_LINES: usize = 40;
 
 fn check(status: ExitStatus, text: &str) -> Result<()> {
     match status.success() {

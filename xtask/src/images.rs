@@ -10,7 +10,6 @@ use crate::{build, command, kube, paths, progress};
 pub const IMAGE: &str = concat!("castellan.local/castellan:", env!("CARGO_PKG_VERSION"));
 /// Names another image, one that a given cluster can pull.
 pub const IMAGE_VARIABLE: &str = "CASTELLAN_IMAGE";
-const PACKAGES: [&str; 2] = ["keeper", "keeper-operator"];
 
 /// The image that charts are told to use.
 pub fn name() -> String {
@@ -28,14 +27,14 @@ pub fn run() -> Result<()> {
 
 /// Builds the image when a binary or the Dockerfile is newer than it; returns its archive.
 pub fn build() -> Result<PathBuf> {
-    let binaries = build::release(&PACKAGES)?;
+    let binaries = build::release()?;
     let folder = paths::target().join("image");
     let context = folder.join("context");
     std::fs::create_dir_all(&context).with_context(|| format!("cannot create {}", context.display()))?;
     let dockerfile = paths::root().join("Dockerfile");
     let archive = folder.join("castellan.tar");
     let mut fresh = is_newer(&archive, &dockerfile);
-    for package in PACKAGES {
+    for package in build::PACKAGES {
         let (from, to) = (binaries.join(package), context.join(package));
         if !is_newer(&to, &from) {
             std::fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
