@@ -190,10 +190,8 @@ fn what_a_failed_sync_should_have_written_is_not_made_durable_by_a_later_one() {
             }
             file.sync().await.unwrap();
             assert_eq!(read_all(&disk, "log").await.unwrap(), b"new", "the cache still has it");
-            let state = lock(&disk.state);
-            let file = state.folder.open("log").unwrap();
-            lock(&file).lose_power(file::Loss::All, &mut crate::random::Stream::from_seed(1));
-            drop(state);
+            let cached = lock(&disk.state).folder.open("log").unwrap();
+            lock(&cached).lose_power(file::Loss::All, &mut crate::random::Stream::from_seed(1));
             read_all(&disk, "log").await.unwrap()
         });
         assert_eq!(kept, expected, "written again: {rewritten}");
