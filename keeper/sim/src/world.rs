@@ -1,6 +1,6 @@
 //! The machines: their disks, the network between them, and the processes that live and die on them.
 
-use crate::disk::{DISK_FULL, SYNC_FAILED, SimDisk};
+use crate::disk::{SYNC_FAILED, SimDisk};
 use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
 use crate::net::{Delays, SimNet};
 use crate::oracle::Oracle;
@@ -173,7 +173,7 @@ impl World {
     }
 
     fn start_failed(&self, node: NodeId, failure: &str) {
-        if failure.contains(DISK_FULL) || failure.contains(SYNC_FAILED) {
+        if failure.contains(SYNC_FAILED) {
             return self.ends_itself(node);
         }
         self.0.oracle.found(format!("node {node} does not start: {failure}"));
@@ -209,7 +209,7 @@ impl World {
         match &status.failure {
             // Who was asked to stop says that it has stopped.
             Some(_) if asked_to_stop => {}
-            Some(failure) if failure.contains(DISK_FULL) || failure.contains(SYNC_FAILED) => {
+            Some(failure) if failure.contains(SYNC_FAILED) => {
                 self.ends_itself(node);
             }
             _ => self.0.oracle.status(node, status),
