@@ -46,7 +46,6 @@ pub struct Info {
     pub session: AtomicI64,
     pub timeout_ms: AtomicI32,
     pub last_op: AtomicI32,
-    pub opened: Option<Instant>,
 }
 
 pub struct Connection<S> {
@@ -86,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         options: ConnectionOptions,
     ) -> Connection<S> {
         let now = keeper_rt::now();
-        let info = Arc::new(Info { remote, opened: Some(now), ..Info::default() });
+        let info = Arc::new(Info { remote, ..Info::default() });
         Connection {
             stream,
             input: BytesMut::new(),

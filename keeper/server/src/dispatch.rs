@@ -7,10 +7,7 @@
 use crate::batch::{BatchBuilder, Kind};
 use crate::in_flight::{Flight, Target};
 use crate::leader;
-use crate::limits::{
-    BATCH_BYTES_IN_FLIGHT_MAX, BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, BATCHES_IN_FLIGHT_MAX, RESEND_PAUSE,
-    RESEND_STALL, TOUCHES_PER_FRAME_MAX,
-};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, RESEND_PAUSE, RESEND_STALL, TOUCHES_PER_FRAME_MAX};
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::Bytes;
@@ -228,7 +225,7 @@ impl Dispatcher {
         let shared = self.shared.clone();
         let mut flights = shared.in_flight.lock();
         let (origin, epoch) = flights.origin?;
-        if flights.batches.len() >= BATCHES_IN_FLIGHT_MAX || flights.bytes >= BATCH_BYTES_IN_FLIGHT_MAX {
+        if !flights.has_room() {
             return None;
         }
         let mut next = self.held.take().or_else(|| self.queue.try_recv().ok());
@@ -312,13 +309,11 @@ impl Dispatcher {
     }
 
     async fn next_event(&mut self) -> Event {
-        let takes_more = self.held.is_none() && {
+        let (takes_more, waiting) = {
             let flights = self.shared.in_flight.lock();
-            flights.origin.is_some()
-                && flights.batches.len() < BATCHES_IN_FLIGHT_MAX
-                && flights.bytes < BATCH_BYTES_IN_FLIGHT_MAX
+            let takes_more = self.held.is_none() && flights.origin.is_some() && flights.has_room();
+            (takes_more, !flights.batches.is_empty())
         };
-        let waiting = !self.shared.in_flight.lock().batches.is_empty();
         let retry_at = match (&self.link, self.leadership) {
             (Link::None, Some(_)) => keeper_rt::now() + RESEND_PAUSE,
             _ => self.progress_at + RESEND_STALL,

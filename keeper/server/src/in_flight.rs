@@ -1,5 +1,6 @@
 //! The origin's batches between dispatch and apply, and who waits for each of their commands.
 
+use crate::limits::{BATCH_BYTES_IN_FLIGHT_MAX, BATCHES_IN_FLIGHT_MAX};
 use crate::outbox::{CloseReason, Outbox};
 use bytes::Bytes;
 use keeper_rt::Instant;
@@ -51,6 +52,13 @@ pub struct Flights {
     pub gap: bool,
     /// Counts applied batches, so that a stall can be told from progress.
     pub applied_total: u64,
+}
+
+impl Flights {
+    /// Another batch may be packed.
+    pub fn has_room(&self) -> bool {
+        self.batches.len() < BATCHES_IN_FLIGHT_MAX && self.bytes < BATCH_BYTES_IN_FLIGHT_MAX
+    }
 }
 
 #[derive(Default)]

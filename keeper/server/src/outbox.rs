@@ -61,7 +61,6 @@ pub struct Outbox {
     active: AtomicBool,
     session: AtomicI64,
     generation: AtomicU32,
-    pub opened: Instant,
 }
 
 impl Outbox {
@@ -73,7 +72,6 @@ impl Outbox {
             active: AtomicBool::new(true),
             session: AtomicI64::new(0),
             generation: AtomicU32::new(0),
-            opened: keeper_rt::now(),
         })
     }
 
