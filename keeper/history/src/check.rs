@@ -29,7 +29,7 @@ pub fn check_with(history: &History, options: Options) -> Report {
     rules::writes::unique_zxids(&facts, &mut report);
     rules::writes::versions(&facts, &mut report);
     rules::writes::real_time_order(&facts, &mut report);
-    rules::writes::refused_rightly(&facts, &mut report);
+    rules::writes::explained_by_the_state(&facts, &mut report);
     rules::writes::sequence_order(&facts, &mut report);
     rules::reads::what_was_written(&facts, &mut report);
     if options.read_at_its_zxid {

@@ -39,7 +39,7 @@ pub(crate) struct Facts<'a> {
     pub unseen_sets: BTreeMap<&'a str, u64>,
     /// Nodes with a write of unknown outcome that nobody saw done.
     pub unsettled: BTreeSet<&'a str>,
-    /// Nodes with a delete of unknown outcome.
+    /// Nodes with a delete of unknown outcome, and when the first of them began.
     pub unknown_deletes: BTreeMap<&'a str, u64>,
 }
 
@@ -111,12 +111,21 @@ impl<'a> Facts<'a> {
                     self.unsettled.insert(&operation.path);
                     match operation.kind {
                         Kind::Set => *self.unseen_sets.entry(&operation.path).or_default() += 1,
-                        Kind::Delete => *self.unknown_deletes.entry(&operation.path).or_default() += 1,
+                        Kind::Delete => {
+                            let began = self.unknown_deletes.entry(&operation.path).or_insert(u64::MAX);
+                            *began = operation.invoked_at_ns.min(*began);
+                        }
                         _ => {}
                     }
                 }
             }
         }
+    }
+
+    /// Somebody had begun to delete the node of a read before it returned, and never learned whether it was done.
+    pub fn unknown_delete_before(&self, read: &Operation) -> bool {
+        let began = self.unknown_deletes.get(read.path.as_str());
+        began.is_some_and(|began| read.returned_at_ns.is_none_or(|returned| *began < returned))
     }
 
     /// The known writes of each node, by zxid.

@@ -20,6 +20,8 @@ pub enum Rule {
     RealTimeOrder,
     /// A write is refused for the node's state only if that was the node's state.
     RefusedRightly,
+    /// A write is done only if the node's state allowed it.
+    DoneRightly,
     /// A read returns exactly what was written at the mzxid it shows.
     ReadsWhatWasWritten,
     /// A read whose reply names a zxid shows the state at that zxid.
@@ -47,6 +49,7 @@ impl Rule {
             Rule::Versions => "versions",
             Rule::RealTimeOrder => "real-time order",
             Rule::RefusedRightly => "refused rightly",
+            Rule::DoneRightly => "done rightly",
             Rule::ReadsWhatWasWritten => "reads what was written",
             Rule::ReadAtItsZxid => "read at its zxid",
             Rule::FreshAfterSync => "fresh after sync",

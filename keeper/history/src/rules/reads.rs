@@ -100,7 +100,7 @@ pub(crate) fn at_its_zxid(facts: &Facts<'_>, report: &mut Report) {
                 (mzxid < write.zxid, format!("mzxid {mzxid}"))
             }
             Outcome::Err { code: NO_NODE, .. } => {
-                let excused = write.kind == Kind::Delete || facts.unknown_deletes.contains_key(path);
+                let excused = write.kind == Kind::Delete || facts.unknown_delete_before(operation);
                 (!excused, "no node".into())
             }
             _ => continue,
@@ -113,7 +113,7 @@ pub(crate) fn at_its_zxid(facts: &Facts<'_>, report: &mut Report) {
     }
 }
 
-/// What had returned before a moment: over all nodes, and of each.
+/// What had returned before a moment: the zxid of any reply (also a refusal is committed), and each node's writes.
 struct Returned<'a> {
     of_all: Highest,
     of_node: BTreeMap<&'a str, Highest>,
@@ -121,15 +121,16 @@ struct Returned<'a> {
 
 impl<'a> Returned<'a> {
     fn of(facts: &Facts<'a>) -> Returned<'a> {
-        let mut all = Vec::new();
+        let replies = facts.operations.iter().enumerate();
+        let replies =
+            replies.filter_map(|(at, op)| Some((op.returned_at_ns?, op.zxid_of_reply()?, at))).collect();
         let mut by_node: BTreeMap<&str, Vec<(u64, i64, usize)>> = BTreeMap::new();
         for write in &facts.writes {
             let Some(returned) = write.returned_at_ns else { continue };
-            all.push((returned, write.zxid, write.at));
             by_node.entry(write.node).or_default().push((returned, write.zxid, write.at));
         }
         let of_node = by_node.into_iter().map(|(node, items)| (node, Highest::new(items))).collect();
-        Returned { of_all: Highest::new(all), of_node }
+        Returned { of_all: Highest::new(replies), of_node }
     }
 
     /// The last write of the node that had returned before `moment` and that the read does not show.
@@ -146,11 +147,16 @@ impl<'a> Returned<'a> {
     }
 }
 
-/// Somebody may have deleted the node after `zxid`.
+/// Somebody may have deleted the node after `zxid`, in time for the read to show it.
 fn may_be_deleted(facts: &Facts<'_>, read: &Operation, zxid: i64) -> bool {
-    let from = facts.writes.partition_point(|write| write.zxid <= zxid);
-    facts.unknown_deletes.contains_key(read.path.as_str())
-        || facts.writes[from..].iter().any(|write| write.kind == Kind::Delete && write.node == read.path)
+    let after = facts.writes.partition_point(|write| write.zxid <= zxid);
+    let shown = read.zxid_of_reply().unwrap_or(i64::MAX);
+    let in_time = |write: &&Write<'_>| {
+        write.zxid <= shown && read.returned_at_ns.is_none_or(|returned| write.invoked_at_ns < returned)
+    };
+    let mut deletes =
+        facts.writes[after..].iter().filter(|write| write.kind == Kind::Delete && write.node == read.path);
+    deletes.any(|write| in_time(&write)) || facts.unknown_delete_before(read)
 }
 
 pub(crate) fn fresh_after_sync(facts: &Facts<'_>, report: &mut Report) {

@@ -88,36 +88,49 @@ fn compare_expected(facts: &Facts<'_>, report: &mut Report) {
     }
 }
 
-/// A write refused for the node's state was refused rightly: the last write before its zxid left that state.
+/// A write was refused or done for the node's state: the last write before its zxid left a state that explains it.
 /// Says nothing of nodes with a write that may or may not have been done, nor of what was before the history.
-pub(crate) fn refused_rightly(facts: &Facts<'_>, report: &mut Report) {
+pub(crate) fn explained_by_the_state(facts: &Facts<'_>, report: &mut Report) {
     let by_node = facts.writes_by_node();
     let versions: BTreeMap<(&str, i64), i32> =
         facts.sights.iter().filter_map(|sight| Some(((sight.node, sight.mzxid), sight.version?))).collect();
     for (at, operation) in facts.operations.iter().enumerate().filter(|(_, op)| op.kind.is_write()) {
-        let Outcome::Err { code, zxid } = operation.outcome else { continue };
-        let path = operation.path.as_str();
-        if zxid <= 0 || facts.unsettled.contains(path) {
+        let (Some(zxid), node) = (operation.zxid_of_reply(), operation.node()) else { continue };
+        if facts.unsettled.contains(node) {
             continue;
         }
-        let Some(writes) = by_node.get(path) else { continue };
+        let Some(writes) = by_node.get(node) else { continue };
         let Some(last) = writes.partition_point(|write| write.zxid < zxid).checked_sub(1) else { continue };
         let last = writes[last];
-        let version = versions.get(&(path, last.zxid)).copied();
-        let wrong = match code {
-            NODE_EXISTS => last.kind == Kind::Delete,
-            NO_NODE => last.kind != Kind::Delete,
-            BAD_VERSION => {
-                last.kind == Kind::Delete || version.is_some() && version == operation.expected_version
+        let exists = last.kind != Kind::Delete;
+        let version = versions.get(&(node, last.zxid)).copied().filter(|_| exists);
+        let expected = operation.expected_version;
+        let (rule, verdict, wrong) = match operation.outcome {
+            Outcome::Err { code, .. } => {
+                let wrong = match code {
+                    NODE_EXISTS => !exists,
+                    NO_NODE => exists,
+                    BAD_VERSION => !exists || version.is_some() && version == expected,
+                    _ => false,
+                };
+                (Rule::RefusedRightly, format!("failed with {code}"), wrong)
             }
-            _ => false,
+            _ => {
+                let wrong = match operation.kind {
+                    Kind::Create | Kind::CreateSequential => exists,
+                    // Its Stat says which version it found: `versions` has that.
+                    Kind::Set => !exists,
+                    _ => !exists || version.is_some() && expected.is_some() && version != expected,
+                };
+                (Rule::DoneRightly, "was done".into(), wrong)
+            }
         };
         if wrong {
             let message = format!(
-                "the {:?} of {path} with zxid {zxid} failed with {code}, but the last write was the {:?} with zxid {}",
+                "the {:?} of {node} with zxid {zxid} {verdict}, but the last write was the {:?} with zxid {}",
                 operation.kind, last.kind, last.zxid
             );
-            report.add(Rule::RefusedRightly, &[last.at, at], message);
+            report.add(rule, &[last.at, at], message);
         }
     }
 }

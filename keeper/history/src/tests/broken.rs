@@ -237,6 +237,24 @@ fn a_write_that_was_refused_wrongly() {
 }
 
 #[test]
+fn a_write_that_was_done_wrongly() {
+    let deleted = |version, more: Vec<Operation>| {
+        let mut history = vec![create("/a", "x", 1, 0, 10)];
+        history.extend(more);
+        history.push(Operation { expected_version: Some(version), ..delete("/a", 9, 40, 50) });
+        history
+    };
+    let message = "the Delete of /a with zxid 9 was done, but the last write was the Set with zxid 2";
+    broken(deleted(0, vec![set("/a", "y", 2, 1, 20, 30)]), Rule::DoneRightly, message);
+    clean(deleted(1, vec![set("/a", "y", 2, 1, 20, 30)]));
+    clean(deleted(1, vec![unknown(by(2, set("/a", "y", 0, 0, 0, 0)))]));
+    let message = "the Delete of /a with zxid 9 was done, but the last write was the Delete with zxid 2";
+    broken(deleted(0, vec![delete("/a", 2, 20, 30)]), Rule::DoneRightly, message);
+    let message = "the Create of /a with zxid 2 was done, but the last write was the Create with zxid 1";
+    broken(vec![create("/a", "x", 1, 0, 10), create("/a", "y", 2, 20, 30)], Rule::DoneRightly, message);
+}
+
+#[test]
 fn a_write_that_was_done_twice() {
     let history = vec![
         create("/a", "x", 1, 0, 10),
@@ -295,6 +313,25 @@ fn a_node_missing_behind_a_sync() {
     broken(missing(vec![]), Rule::FreshAfterSync, message);
     clean(missing(vec![by(4, delete("/a", 2, 55, 90))]));
     clean(missing(vec![unknown(by(4, delete("/a", 0, 20, 0)))]));
+    // A deletion that began when the read was over is no excuse.
+    broken(missing(vec![by(4, delete("/a", 2, 80, 90))]), Rule::FreshAfterSync, message);
+    broken(missing(vec![unknown(by(4, delete("/a", 0, 80, 0)))]), Rule::FreshAfterSync, message);
+}
+
+#[test]
+fn a_node_missing_as_of_a_zxid_before_its_deletion() {
+    let read = |zxid| err(op(Kind::Get, "/a", 60, 70), -101, zxid);
+    let history = |zxid| {
+        vec![
+            create("/a", "x", 1, 0, 10),
+            by(3, sync(2, 40, 50)),
+            by(3, read(zxid)),
+            by(4, delete("/a", 3, 55, 90)),
+        ]
+    };
+    let message = "/a does not show the write with zxid 1, which had returned before the sync began";
+    broken(history(2), Rule::FreshAfterSync, message);
+    clean(history(3));
 }
 
 #[test]

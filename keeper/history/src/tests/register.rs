@@ -47,6 +47,9 @@ pub struct Ensemble {
     history: History,
 }
 
+/// The zxid with which the sessions were made: no client ever sees a server at zxid 0, which a record reads as "none".
+const SESSIONS_MADE: usize = 1;
+
 const NODES: [&str; 2] = ["/a", "/b"];
 
 /// The history of `processes` clients driven by `choices`, with a look at everything at the end.
@@ -54,8 +57,8 @@ pub fn run(processes: usize, choices: &[u8], fault: Fault) -> History {
     let mut ensemble = Ensemble {
         fault,
         time_ns: 0,
-        states: vec![BTreeMap::new()],
-        views: vec![0; processes],
+        states: vec![BTreeMap::new(); 1 + SESSIONS_MADE],
+        views: vec![SESSIONS_MADE; processes],
         pending: (0..processes).map(|_| None).collect(),
         orphans: vec![],
         values: 0,
