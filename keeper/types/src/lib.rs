@@ -5,6 +5,7 @@
 mod acl;
 mod error_code;
 mod event;
+mod feature;
 mod id;
 mod op;
 mod path;
@@ -15,6 +16,7 @@ mod stat;
 pub use acl::{Acl, AclId, Perms};
 pub use error_code::ErrorCode;
 pub use event::{EventKind, EventState, WatchEvent};
+pub use feature::{API_VERSION, Feature, feature_flags};
 pub use id::{ClusterId, Generation, Origin, Seq, ServerId, SessionId, Zxid};
 pub use op::{OpClass, OpCode};
 pub use path::{PathError, base_name, parent, validate};
