@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use keeper_consensus::TcpNetwork;
 use keeper_log::RealDisk;
 use keeper_rt::Pool;
-use keeper_server::{AuthOptions, Node, NodeOptions, admin, http, listener};
+use keeper_server::{AuthOptions, Node, NodeOptions, Rules, admin, http, listener};
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -101,6 +101,13 @@ fn node_options(
     options.connections_max = config.limits.connections_max;
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
     options.auth = AuthOptions { super_digest: config.auth.super_digest.clone() };
+    options.rules = Rules {
+        enforce_quota: config.quota.enforce,
+        reconfig: config.reconfig.enabled,
+        read_only: config.read_only.enabled,
+    };
+    options.ttl_period = Duration::from_millis(config.cleanup.ttl_period_ms);
+    options.container_period = Duration::from_millis(config.cleanup.container_period_ms);
     options.snapshot_log_bytes = config.log.snapshot_log_bytes;
     options.log.segment_bytes = config.log.segment_bytes;
     options.configuration = config.lines();

@@ -11,7 +11,7 @@ use crate::limits::{
     OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
-use crate::session::{AuthOptions, Refused, Session, open};
+use crate::session::{AuthOptions, Refused, Rules, Session, open};
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
@@ -34,6 +34,7 @@ pub struct ConnectionOptions {
     /// Session timeouts are clamped into this range, milliseconds.
     pub timeout_ms: (i32, i32),
     pub auth: AuthOptions,
+    pub rules: Rules,
     pub words: Arc<Words>,
 }
 
@@ -112,6 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.outbox.close(CloseReason::ClosedByClient);
         self.shared.watches.remove_connection(self.outbox.id);
         self.shared.sessions.detach(session, self.outbox.id);
+        self.shared.read_only_clients.detach(session, self.outbox.id);
         self.shared.connections().remove(&self.outbox.id);
         let (remote, connection) = (&self.info.remote, self.outbox.id);
         match end {
@@ -201,6 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn may_read(&self) -> bool {
         let state = self.outbox.lock();
         state.closing.is_none()
+            && !state.held
             && state.queue.len() < CONNECTION_REQUESTS_MAX
             && state.queued_bytes < CONNECTION_REQUEST_BYTES_MAX
             && state.out.len() + self.output.len() < OUTBOX_BYTES_PAUSE
@@ -253,6 +256,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
         };
+        if self.shared.read_only.load(Ordering::Relaxed) {
+            return self.connect_read_only(request, asked, timeout_ms, password);
+        }
         let wait = HANDSHAKE_TIME_MAX;
         let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
             .await
@@ -269,21 +275,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.dispatch.clone(),
                     self.outbox.clone(),
                     self.options.auth.clone(),
+                    self.options.rules,
                     &outcome,
                     ip_of(&self.info.remote),
                 )?;
                 self.info.timeout_ms.store(opened_timeout_ms, Ordering::Relaxed);
-                self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec());
+                self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec(), false);
                 Some(session)
             }
             Err(code) => {
                 if code != ErrorCode::SessionExpired {
                     tracing::warn!(remote = %self.info.remote, %code, "session refused");
                 }
-                self.reply_connect(request, 0, SessionId(0), vec![0; 16]);
+                self.reply_connect(request, 0, SessionId(0), vec![0; 16], false);
                 None
             }
         }
+    }
+
+    /// Without a quorum only clients that said they can live with it are served, as in ZooKeeper.
+    fn connect_read_only(
+        &mut self,
+        request: &ConnectRequest,
+        asked: SessionId,
+        timeout_ms: i32,
+        password: [u8; 16],
+    ) -> Option<Session> {
+        if request.read_only != Some(true) {
+            tracing::info!(remote = %self.info.remote, "client refused: it asks for more than reads, and there is no quorum");
+            return None;
+        }
+        let session = Session::new_read_only(
+            self.shared.clone(),
+            self.dispatch.clone(),
+            self.outbox.clone(),
+            self.options.auth.clone(),
+            self.options.rules,
+            asked,
+            password,
+            ip_of(&self.info.remote),
+        );
+        match &session {
+            Some(session) => {
+                self.info.timeout_ms.store(timeout_ms, Ordering::Relaxed);
+                self.reply_connect(request, timeout_ms, session.id(), password.to_vec(), true);
+            }
+            None => self.reply_connect(request, 0, SessionId(0), vec![0; 16], true),
+        }
+        session
     }
 
     fn reply_connect(
@@ -292,13 +331,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         timeout_ms: i32,
         session: SessionId,
         password: Vec<u8>,
+        read_only: bool,
     ) {
         let response = ConnectResponse {
             protocol_version: 0,
             timeout_ms,
             session_id: session.0,
             password,
-            read_only: request.read_only.map(|_| false),
+            read_only: request.read_only.map(|_| read_only),
         };
         keeper_wire::encode_connect_response(&response, &mut self.output);
         self.written_at = keeper_rt::now();

@@ -7,6 +7,7 @@ use crate::in_flight::Target;
 use crate::limits::{IDENTITIES_MAX, IDENTITY_BYTES_MAX};
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
+use crate::reconfig::Reconfiguring;
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Bytes, BytesMut};
@@ -19,6 +20,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
+/// Refused on a read-only session, as in ZooKeeper (`ReadOnlyRequestProcessor`).
+fn is_write(op: OpCode) -> bool {
+    op == OpCode::Sync || matches!(op.class(), OpClass::Write | OpClass::Membership)
+}
+
+/// Far from the ids of the log's sessions, so that no member takes one for the other.
+fn new_local_id() -> i64 {
+    const LOCAL_ID_HIGH: i64 = 2 << 56;
+    LOCAL_ID_HIGH | (i64::from_le_bytes(keeper_rt::random_bytes::<8>()) & (LOCAL_ID_HIGH - 1) >> 1)
+}
+
 /// xid of auth packets and their replies.
 const AUTH_XID: i32 = -4;
 
@@ -29,11 +41,25 @@ pub struct AuthOptions {
     pub super_digest: Option<String>,
 }
 
+/// What this member lets its clients do, beyond who they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Hard limits of quotas are held (ZooKeeper `enforceQuota`).
+    pub enforce_quota: bool,
+    /// Clients with the right to write `/zookeeper/config` change the membership (ZooKeeper `reconfigEnabled`).
+    pub reconfig: bool,
+    /// Without a quorum, clients that ask for it may read (ZooKeeper `readonlymode.enabled`).
+    pub read_only: bool,
+}
+
 pub struct Session {
     shared: Arc<Shared>,
     dispatch: Dispatch,
     outbox: Arc<Outbox>,
     auth: AuthOptions,
+    rules: Rules,
+    /// There is no quorum: writes answer `NotReadOnly`.
+    read_only: bool,
     id: SessionId,
     generation: Generation,
     identities: Arc<[AclId]>,
@@ -72,6 +98,7 @@ impl Session {
         dispatch: Dispatch,
         outbox: Arc<Outbox>,
         auth: AuthOptions,
+        rules: Rules,
         opened: &Outcome,
         remote_ip: &str,
     ) -> Option<Session> {
@@ -91,10 +118,37 @@ impl Session {
             dispatch,
             outbox,
             auth,
+            rules,
+            read_only: false,
             id: *id,
             generation: *generation,
             identities: Arc::from([ip]),
         })
+    }
+
+    /// A session without a quorum. One the member knows is kept, if the password is right; a new one lives on this
+    /// connection only.
+    pub fn new_read_only(
+        shared: Arc<Shared>,
+        dispatch: Dispatch,
+        outbox: Arc<Outbox>,
+        auth: AuthOptions,
+        rules: Rules,
+        asked: SessionId,
+        password: [u8; 16],
+        remote_ip: &str,
+    ) -> Option<Session> {
+        let known = shared.read_tree().session(asked).filter(|known| known.password == password);
+        let (id, generation) = match known {
+            Some(known) => (known.id, known.generation),
+            None if asked.0 == 0 => (SessionId(new_local_id()), Generation(0)),
+            None => return None,
+        };
+        outbox.set_session(id, generation);
+        shared.read_only_clients.attach(id, &outbox);
+        let ip = AclId { scheme: "ip".into(), id: remote_ip.into() };
+        let identities = Arc::from([ip]);
+        Some(Session { shared, dispatch, outbox, auth, rules, read_only: true, id, generation, identities })
     }
 
     pub fn id(&self) -> SessionId {
@@ -116,8 +170,17 @@ impl Session {
         let request = keeper_wire::decode_request(op, body)
             .map_err(|error| Refused(format!("request {} (xid {}): {error}", op.name(), header.xid)))?;
         let body_at = frame.len() - body.len();
+        if self.read_only && is_write(op) {
+            self.reply_now(header.xid, Err(ErrorCode::NotReadOnly));
+            return Ok(op);
+        }
         match (op.class(), &request) {
             (_, Request::Auth(auth)) => self.authenticate(auth),
+            (_, Request::CloseSession) if self.read_only => {
+                self.reply_now(header.xid, Ok(()));
+                self.outbox.close(CloseReason::ClosedByClient);
+            }
+            (_, Request::Reconfig(_)) => self.reconfigure(header.xid, frame.slice(body_at..)),
             (_, Request::CloseSession) => {
                 self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received)
             }
@@ -148,13 +211,22 @@ impl Session {
     }
 
     fn admit_write(&self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes, received: Instant) {
-        let grows = !matches!(request, Request::Delete(_) | Request::Check(_));
+        let grows = !matches!(
+            request,
+            Request::Delete(_)
+                | Request::TryRemove(_)
+                | Request::RemoveRecursive(_)
+                | Request::Check(_)
+                | Request::CheckNotExists(_)
+                | Request::CheckStat(_)
+        );
         if grows && self.shared.disk_full.load(Ordering::Relaxed) {
             // ClickHouse's clients know this code as "refused for want of room"; others see a failed request.
             self.reply_now(xid, Err(ErrorCode::OutOfMemory));
             return;
         }
-        self.write(xid, op, Kind::Request, body, received);
+        let kind = if self.rules.enforce_quota { Kind::QuotaRequest } else { Kind::Request };
+        self.write(xid, op, kind, body, received);
     }
 
     fn write(&self, xid: i32, op: OpCode, kind: Kind, body: Bytes, received: Instant) {
@@ -170,11 +242,30 @@ impl Session {
             session: self.id,
             generation: self.generation,
             identities: self.identities.clone(),
-            op: (kind == Kind::Request).then_some(op.as_i32()),
+            op: matches!(kind, Kind::Request | Kind::QuotaRequest).then_some(op.as_i32()),
             body,
             target: Target::Request { outbox: self.outbox.clone(), xid, op, received },
             submitted: keeper_rt::now(),
         });
+    }
+
+    /// A change of the membership takes several entries of the log, and its client waits: no further request of the
+    /// connection is read until it is answered.
+    fn reconfigure(&self, xid: i32, body: Bytes) {
+        self.outbox.lock().held = true;
+        keeper_rt::spawn(
+            "reconfig",
+            Reconfiguring {
+                shared: self.shared.clone(),
+                dispatch: self.dispatch.clone(),
+                outbox: self.outbox.clone(),
+                identities: self.identities.clone(),
+                enabled: self.rules.reconfig,
+                barrier: (self.id, self.generation),
+                xid,
+            }
+            .run(body),
+        );
     }
 
     /// Adds an identity to the connection. An unknown scheme or bad data is answered, then the connection ends.
