@@ -11,7 +11,7 @@ use crate::limits::{
     OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
-use crate::session::{AuthOptions, Refused, Rules, Session, open};
+use crate::session::{AuthOptions, Client, Refused, Rules, Session, open};
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
@@ -270,15 +270,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Outcome::Session { timeout_ms, .. } => timeout_ms,
                     Outcome::Response(_) | Outcome::None => timeout_ms,
                 };
-                let session = Session::new(
-                    self.shared.clone(),
-                    self.dispatch.clone(),
-                    self.outbox.clone(),
-                    self.options.auth.clone(),
-                    self.options.rules,
-                    &outcome,
-                    ip_of(&self.info.remote),
-                )?;
+                let session = Session::new(self.client(), &outcome)?;
                 self.info.timeout_ms.store(opened_timeout_ms, Ordering::Relaxed);
                 self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec(), false);
                 Some(session)
@@ -290,6 +282,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.reply_connect(request, 0, SessionId(0), vec![0; 16], false);
                 None
             }
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client {
+            shared: self.shared.clone(),
+            dispatch: self.dispatch.clone(),
+            outbox: self.outbox.clone(),
+            auth: self.options.auth.clone(),
+            rules: self.options.rules,
+            ip: ip_of(&self.info.remote).to_owned(),
         }
     }
 
@@ -305,16 +308,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tracing::info!(remote = %self.info.remote, "client refused: it asks for more than reads, and there is no quorum");
             return None;
         }
-        let session = Session::new_read_only(
-            self.shared.clone(),
-            self.dispatch.clone(),
-            self.outbox.clone(),
-            self.options.auth.clone(),
-            self.options.rules,
-            asked,
-            password,
-            ip_of(&self.info.remote),
-        );
+        let session = Session::new_read_only(self.client(), asked, password);
         match &session {
             Some(session) => {
                 self.info.timeout_ms.store(timeout_ms, Ordering::Relaxed);

@@ -92,19 +92,30 @@ pub async fn open(
     outcome.await.ok()
 }
 
+/// What a session is made of: the member it is on, and the connection it lives on.
+pub struct Client {
+    pub shared: Arc<Shared>,
+    pub dispatch: Dispatch,
+    pub outbox: Arc<Outbox>,
+    pub auth: AuthOptions,
+    pub rules: Rules,
+    pub ip: String,
+}
+
+impl Client {
+    fn session(self, id: SessionId, generation: Generation, read_only: bool) -> Session {
+        let Client { shared, dispatch, outbox, auth, rules, ip } = self;
+        let identities = Arc::from([AclId { scheme: "ip".into(), id: ip }]);
+        Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
+    }
+}
+
 impl Session {
-    pub fn new(
-        shared: Arc<Shared>,
-        dispatch: Dispatch,
-        outbox: Arc<Outbox>,
-        auth: AuthOptions,
-        rules: Rules,
-        opened: &Outcome,
-        remote_ip: &str,
-    ) -> Option<Session> {
+    pub fn new(client: Client, opened: &Outcome) -> Option<Session> {
         let Outcome::Session { id, generation, .. } = opened else { return None };
+        let (shared, outbox) = (&client.shared, &client.outbox);
         outbox.set_session(*id, *generation);
-        shared.sessions.attach(*id, &outbox);
+        shared.sessions.attach(*id, outbox);
         // The session may have moved on or ended between its command's apply and now.
         let current = shared.read_tree().session(*id).map(|session| session.generation);
         if current != Some(*generation) {
@@ -112,43 +123,21 @@ impl Session {
                 if current.is_some() { CloseReason::SessionMoved } else { CloseReason::SessionEnded };
             outbox.close(reason);
         }
-        let ip = AclId { scheme: "ip".into(), id: remote_ip.into() };
-        Some(Session {
-            shared,
-            dispatch,
-            outbox,
-            auth,
-            rules,
-            read_only: false,
-            id: *id,
-            generation: *generation,
-            identities: Arc::from([ip]),
-        })
+        Some(client.session(*id, *generation, false))
     }
 
     /// A session without a quorum. One the member knows is kept, if the password is right; a new one lives on this
     /// connection only.
-    pub fn new_read_only(
-        shared: Arc<Shared>,
-        dispatch: Dispatch,
-        outbox: Arc<Outbox>,
-        auth: AuthOptions,
-        rules: Rules,
-        asked: SessionId,
-        password: [u8; 16],
-        remote_ip: &str,
-    ) -> Option<Session> {
-        let known = shared.read_tree().session(asked).filter(|known| known.password == password);
+    pub fn new_read_only(client: Client, asked: SessionId, password: [u8; 16]) -> Option<Session> {
+        let known = client.shared.read_tree().session(asked).filter(|known| known.password == password);
         let (id, generation) = match known {
             Some(known) => (known.id, known.generation),
             None if asked.0 == 0 => (SessionId(new_local_id()), Generation(0)),
             None => return None,
         };
-        outbox.set_session(id, generation);
-        shared.read_only_clients.attach(id, &outbox);
-        let ip = AclId { scheme: "ip".into(), id: remote_ip.into() };
-        let identities = Arc::from([ip]);
-        Some(Session { shared, dispatch, outbox, auth, rules, read_only: true, id, generation, identities })
+        client.outbox.set_session(id, generation);
+        client.shared.read_only_clients.attach(id, &client.outbox);
+        Some(client.session(id, generation, true))
     }
 
     pub fn id(&self) -> SessionId {

@@ -82,7 +82,7 @@ fn a_ttl_node_goes_when_it_was_not_changed_for_so_long() {
     client.set_time(2_001);
     assert!(!client.clean_up(&path), "it has a child");
     client.delete(&format!("{path}/child"), -1).unwrap();
-    assert_eq!(client.due(Perishable::Ttl), [path.clone()]);
+    assert_eq!(client.due(Perishable::Ttl), std::slice::from_ref(&path));
     assert!(client.clean_up(&path));
 }
 
