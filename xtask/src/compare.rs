@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use castellan_load::bench::{self, BenchOptions, Row, RowResult};
-use castellan_load::cluster::Cluster;
-use castellan_load::{failover, fsync_floor};
+use castellan_load::cluster::{Cluster, MEMBERS};
+use castellan_load::failover;
+use castellan_load::fsync_floor::{self, FsyncFloor};
 use clap::Args;
 use serde::Serialize;
 
@@ -116,7 +117,10 @@ pub async fn measure(arguments: &Arguments) -> Result<Vec<Line>> {
         print_header();
     }
     warm_up(arguments, &ours, &theirs).await?;
-    let floor = fsync_floor::measure(&folder, FLOOR_TIME.min(seconds(arguments.seconds)?))?;
+    let floor_time = FLOOR_TIME.min(seconds(arguments.seconds)?);
+    let floor = fsync_floor::measure(&folder, floor_time)?;
+    // All members of both sides stand on this one disk.
+    let together = fsync_floor::measure_together(&folder, floor_time, MEMBERS)?;
     let mut lines = Vec::new();
     for row in rows {
         let line = match row {
@@ -128,10 +132,18 @@ pub async fn measure(arguments: &Arguments) -> Result<Vec<Line>> {
             false => print_line(&line),
         }
         if line.row == "create-1x1" {
-            let times = line.castellan.p50_us as f64 / floor.p50_us as f64;
+            let times = |floor: FsyncFloor| line.castellan.p50_us as f64 / floor.p50_us as f64;
             progress::step(format_args!(
-                "fdatasync of a preallocated file: p50 {} us, p99 {} us ({} calls); idle create is {times:.2} times that",
-                floor.p50_us, floor.p99_us, floor.count
+                "fdatasync of a preallocated file: p50 {} us, p99 {} us; idle create is {:.2} times that",
+                floor.p50_us,
+                floor.p99_us,
+                times(floor)
+            ));
+            progress::step(format_args!(
+                "of {MEMBERS} files at once: p50 {} us, p99 {} us; idle create is {:.2} times that",
+                together.p50_us,
+                together.p99_us,
+                times(together)
             ));
         }
         lines.push(line);

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,25 @@ pub fn measure(folder: &Path, measure: Duration) -> Result<FsyncFloor> {
     // The figure stands even when the file stays behind.
     let _ = std::fs::remove_file(&path);
     result
+}
+
+/// As [`measure`], but with so many files made durable at once: what one disk allows the members of one machine.
+pub fn measure_together(folder: &Path, time: Duration, files: usize) -> Result<FsyncFloor> {
+    let of = |file: usize| {
+        let path = folder.join(format!("fsync-floor-{file}"));
+        move || {
+            let result =
+                measure_file(&path, time).with_context(|| format!("cannot measure {}", path.display()));
+            let _ = std::fs::remove_file(&path);
+            result
+        }
+    };
+    let threads: Vec<_> = (0..files).map(|file| std::thread::spawn(of(file))).collect();
+    let floors = threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a writer panicked"))?);
+    let mut floors = floors.collect::<Result<Vec<FsyncFloor>>>()?;
+    // The writers share the disk alike: the middle one stands for all.
+    floors.sort_by_key(|floor| floor.p50_us);
+    floors.get(floors.len() / 2).copied().context("no file to measure")
 }
 
 fn measure_file(path: &Path, measure: Duration) -> Result<FsyncFloor> {
@@ -64,6 +83,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let floor = measure(folder.path(), Duration::from_millis(50)).unwrap();
         assert!(0 < floor.p50_us && floor.p50_us <= floor.p99_us && 0 < floor.count);
+        let together = measure_together(folder.path(), Duration::from_millis(50), 3).unwrap();
+        assert!(0 < together.p50_us && together.p50_us <= together.p99_us && 0 < together.count);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -70,6 +70,8 @@ pub const APPEND_STALL: Duration = Duration::from_millis(5000);
 pub const SNAPSHOT_STALL: Duration = Duration::from_secs(30);
 /// How long a follower may take to install a snapshot it has received.
 pub const SNAPSHOT_INSTALL: Duration = Duration::from_secs(600);
+/// How long a follower that needs nothing of a snapshot waits to hear its sender as the leader.
+pub const SNAPSHOT_VOTE_WAIT: Duration = Duration::from_secs(2);
 /// First delays between attempts to reach a peer, then the longest.
 pub const PEER_BACKOFF: &str = "50ms 100ms 200ms ...1000ms";
 
@@ -107,5 +109,9 @@ pub const SNAPSHOT_RETRY: Duration = Duration::from_secs(10);
 /// A snapshot larger than `snapshot_log_bytes` waits for as much log as it is large, up to this many times as much: what
 /// is written twice stays bounded, and so does what a restart applies.
 pub const SNAPSHOT_LOG_FACTOR_MAX: u64 = 8;
+/// A leader that no quorum has answered for so long counts as none. Ten heartbeats, and longer than an election.
+pub const QUORUM_LOST_AFTER: Duration = Duration::from_secs(3);
+/// How often a leader looks whether that is so.
+pub const QUORUM_LOOK: Duration = Duration::from_millis(500);
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);

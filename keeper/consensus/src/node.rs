@@ -9,7 +9,7 @@ use crate::types::Raft;
 use keeper_log::{Recovered, SharedDisk, SnapshotStore, Wal};
 use keeper_types::{ClusterId, ServerId};
 use openraft::async_runtime::watch::WatchReceiver;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -45,6 +45,8 @@ pub struct Node {
     pub changing: Semaphore,
     /// True once this member is being shut down.
     pub stopping: watch::Sender<bool>,
+    /// This member leads by name only: no quorum answers it.
+    pub quorum_lost: AtomicBool,
     pub dormant: Mutex<Option<Dormant>>,
     pub running: OnceLock<Running>,
 }

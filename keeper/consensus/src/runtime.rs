@@ -18,6 +18,12 @@ pub struct Rt(tokio::runtime::Runtime);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RtInstant(keeper_rt::Instant);
 
+impl RtInstant {
+    pub fn into_inner(self) -> keeper_rt::Instant {
+        self.0
+    }
+}
+
 impl Add<Duration> for RtInstant {
     type Output = Self;
     fn add(self, duration: Duration) -> Self {

@@ -18,6 +18,7 @@ use crate::{snapshots, status};
 use keeper_log::SnapshotStore;
 use keeper_types::{ClusterId, ServerId};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -66,6 +67,7 @@ pub async fn open(options: ConsensusOptions) -> Result<(Arc<Node>, mpsc::Receive
         refusals: Refusals::default(),
         changing: Semaphore::new(1),
         stopping: watch::Sender::new(false),
+        quorum_lost: AtomicBool::new(false),
         dormant: Mutex::new(Some(Dormant { recovered, machine: options.machine })),
         running: OnceLock::new(),
     });

@@ -1,13 +1,14 @@
 //! Publishes [`Status`] from Raft's metrics: changes of role, leader or configuration at once, indexes coalesced.
 
 use crate::api::{Membership, PeerProgress, Role, Status};
-use crate::limits::STATUS_INTERVAL;
+use crate::limits::{QUORUM_LOOK, QUORUM_LOST_AFTER, STATUS_INTERVAL};
 use crate::node::{Node, Running};
 use crate::types::{StoredMembership, TC, position};
 use keeper_types::ServerId;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::{RaftMetrics, ServerState};
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 
 /// Runs until Raft stops or the node is dropped.
 pub async fn run(node: Weak<Node>) {
@@ -18,6 +19,7 @@ pub async fn run(node: Weak<Node>) {
         return;
     };
     let mut quiet_until = keeper_rt::now();
+    let mut leading: Option<Leading> = None;
     loop {
         let open = tokio::select! {
             biased;
@@ -26,13 +28,46 @@ pub async fn run(node: Weak<Node>) {
                 keeper_rt::sleep_until(quiet_until).await;
                 metrics.changed().await
             } => changed.is_ok(),
+            // The loss of a quorum is no change of any metric.
+            () = keeper_rt::sleep(QUORUM_LOOK), if leading.is_some() => true,
         };
         let Some(node) = node.upgrade() else { return };
+        leading = Leading::follow(leading, &metrics.borrow_watched());
+        node.quorum_lost.store(leading.as_ref().is_some_and(Leading::has_lost_quorum), Ordering::Relaxed);
         publish(&node);
         if !open {
             return;
         }
         quiet_until = keeper_rt::now() + STATUS_INTERVAL;
+    }
+}
+
+/// A leadership of this member, and when a quorum last answered it.
+///
+/// openraft's leader stays one when nobody answers it any more. Nothing it takes would be committed, so its clients are
+/// better off with another member: as in ZooKeeper it counts as having no leader then.
+struct Leading {
+    term: u64,
+    answered: keeper_rt::Instant,
+}
+
+impl Leading {
+    fn follow(before: Option<Leading>, metrics: &RaftMetrics<TC>) -> Option<Leading> {
+        if metrics.state != ServerState::Leader {
+            return None;
+        }
+        let term = metrics.current_term;
+        // A new leader has just been elected by a quorum.
+        let since =
+            before.filter(|before| before.term == term).map_or_else(keeper_rt::now, |before| before.answered);
+        let acked = metrics.last_quorum_acked.map(|acked| acked.into_inner().into_inner());
+        let alone = metrics.membership_config.membership().voter_ids().count() == 1;
+        let answered = if alone { keeper_rt::now() } else { acked.map_or(since, |acked| acked.max(since)) };
+        Some(Leading { term, answered })
+    }
+
+    fn has_lost_quorum(&self) -> bool {
+        self.answered.elapsed() >= QUORUM_LOST_AFTER
     }
 }
 
@@ -54,6 +89,10 @@ pub fn publish(node: &Node) {
     status.leader = server.current_leader.map(ServerId);
     if status.failure.is_none() {
         status.role = role(server.state);
+    }
+    if status.role == Role::Leader && node.quorum_lost.load(Ordering::Relaxed) {
+        status.role = Role::Candidate;
+        status.leader = None;
     }
     node.status.send_if_modified(|old| {
         let modified = *old != status;

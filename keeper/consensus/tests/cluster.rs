@@ -92,6 +92,19 @@ async fn a_leader_whose_machine_is_gone_is_replaced_by_the_timers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_leader_without_a_quorum_counts_as_none_until_it_has_one_again() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let others: Vec<u64> = cluster.running().into_iter().filter(|id| *id != leader).collect();
+    others.iter().for_each(|id| cluster.kill(*id, Loss::Unsynced));
+    let lost = cluster.wait_status(leader, "the loss of its quorum", |status| status.leader.is_none()).await;
+    assert_eq!(lost.role, Role::Candidate);
+    cluster.start(others[0]).await;
+    cluster.wait_leader().await;
+    cluster.write(7u64.to_le_bytes().to_vec()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_whole_cluster_comes_back_from_its_disks() {
     let mut cluster = Cluster::of(3, Setup::default()).await;
     for i in 0u64..200 {

@@ -2,13 +2,14 @@
 //! own; bounded channels tie them to the connection, so a slow peer slows the reading.
 
 use crate::codec::{SnapshotHead, decode_snapshot_head, encode_snapshot_head};
-use crate::limits::{SNAPSHOT_CHUNKS_WAITING_MAX, SNAPSHOT_INSTALL, SNAPSHOT_STALL};
+use crate::limits::{SNAPSHOT_CHUNKS_WAITING_MAX, SNAPSHOT_INSTALL, SNAPSHOT_STALL, SNAPSHOT_VOTE_WAIT};
 use crate::machine::{SnapshotData, on_thread};
 use crate::net::Conn;
 use crate::peer::frame::{SnapshotMessage, decode_snapshot_message, encode_snapshot_message};
-use crate::types::{Raft, Snapshot, Vote};
+use crate::types::{LogId, Raft, Snapshot, Vote};
 use bytes::Bytes;
 use keeper_log::{SnapshotInfo, SnapshotStore, SnapshotWriter};
+use openraft::async_runtime::watch::WatchReceiver;
 use std::io;
 use tokio::sync::mpsc;
 
@@ -104,9 +105,36 @@ async fn take(store: &SnapshotStore, raft: Raft, conn: &mut Conn) -> Result<Vote
     // Only now may the writer hand the file over; a channel that just closes means that the sender is gone.
     let _ = chunks.send(None).await;
     let writer = writing.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    if is_held(&raft, head.meta.last_log_id).await? {
+        writer.abandon().await;
+        tracing::info!(remote = conn.remote, "snapshot not installed: the log holds its last entry");
+        return leads(&raft, vote).await;
+    }
     let snapshot = Snapshot { meta: head.meta, snapshot: SnapshotData::Received(Box::new(writer)) };
     let response = raft.install_full_snapshot(vote, snapshot).await;
     response.map(|response| response.vote).map_err(|error| error.to_string())
+}
+
+/// The log holds the snapshot's last entry, and so all before it. That happens when this member has started again and
+/// neither side knows yet how much of its log is committed; openraft would take its progress of writing back to the
+/// snapshot (docs/simulation.md, "Found so far").
+async fn is_held(raft: &Raft, last: Option<LogId>) -> Result<bool, String> {
+    let held = raft
+        .with_raft_state(move |state| last.is_some_and(|last| state.log_ids.get(last.index) == Some(last)));
+    held.await.map_err(|fatal| fatal.to_string())
+}
+
+/// Waits until this member follows the leader that has that vote: only it may be told what the log holds.
+async fn leads(raft: &Raft, vote: Vote) -> Result<Vote, String> {
+    let mut server = raft.server_metrics();
+    let following = async {
+        while server.borrow_watched().vote != vote {
+            server.changed().await.map_err(|_| "stopping".to_owned())?;
+        }
+        Ok(vote)
+    };
+    let waited = keeper_rt::timeout(SNAPSHOT_VOTE_WAIT, following).await;
+    waited.unwrap_or_else(|_| Err("the leader is not followed here yet".into()))
 }
 
 async fn get(conn: &mut Conn) -> Result<SnapshotMessage, String> {
