@@ -8,6 +8,8 @@ pub mod stage;
 
 /// Applied: entries into the tree, events and replies into the outboxes.
 mod apply;
+/// Who a connection's client is.
+pub mod auth;
 /// The bytes of a batch.
 pub mod batch;
 /// Received, Replied: a client's socket.
@@ -22,6 +24,8 @@ mod leader;
 mod outbox;
 /// Local reads.
 mod read;
+/// The server's side of SASL DIGEST-MD5.
+pub mod sasl;
 /// Admitted: order within a session.
 pub mod session;
 
@@ -47,5 +51,5 @@ pub mod listener;
 /// Counters and histograms.
 pub mod metrics;
 
+pub use auth::AuthOptions;
 pub use node::{Node, NodeOptions, Readiness};
-pub use session::AuthOptions;

@@ -64,7 +64,7 @@ ops! {
     MultiRead = 22 Unserved,
     Auth = 100 Session,
     SetWatches = 101 Session,
-    Sasl = 102 Unserved,
+    Sasl = 102 Session,
     GetEphemerals = 103 Unserved,
     GetAllChildrenNumber = 104 Unserved,
     SetWatches2 = 105 Unserved,
