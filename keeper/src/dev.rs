@@ -125,6 +125,7 @@ impl Dev {
             peer_address: self.address(number, 1_000),
             client_address: self.address(number, 0),
             name: format!("dev-{number}"),
+            election_port: 0,
         };
         let first = members[0].node.consensus();
         if first.status().role == Role::Uninitialized {

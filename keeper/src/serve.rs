@@ -7,7 +7,7 @@ use keeper_consensus::TcpNetwork;
 use keeper_log::RealDisk;
 use keeper_rt::Pool;
 use keeper_server::auth::Secret;
-use keeper_server::{AuthOptions, Node, NodeOptions, admin, http, listener};
+use keeper_server::{AuthOptions, Node, NodeOptions, Rules, admin, http, listener};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -104,6 +104,13 @@ fn node_options(
     options.connections_max = config.limits.connections_max;
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
     options.auth = auth_options(&config.auth)?;
+    options.rules = Rules {
+        enforce_quota: config.quota.enforce,
+        reconfig: config.reconfig.enabled,
+        read_only: config.read_only.enabled,
+    };
+    options.ttl_period = Duration::from_millis(config.cleanup.ttl_period_ms);
+    options.container_period = Duration::from_millis(config.cleanup.container_period_ms);
     options.snapshot_log_bytes = config.log.snapshot_log_bytes;
     options.log.segment_bytes = config.log.segment_bytes;
     options.configuration = config.lines();

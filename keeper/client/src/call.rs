@@ -71,20 +71,8 @@ impl Call {
 pub(crate) fn changes_something(op: OpCode) -> bool {
     match op.class() {
         OpClass::Read => false,
-        OpClass::Write => op != OpCode::Check,
+        OpClass::Write => !matches!(op, OpCode::Check | OpCode::CheckNotExists | OpCode::CheckStat),
         OpClass::Session => false,
-        OpClass::Unserved => !matches!(
-            op,
-            OpCode::CheckWatches
-                | OpCode::MultiRead
-                | OpCode::GetEphemerals
-                | OpCode::GetAllChildrenNumber
-                | OpCode::WhoAmI
-                | OpCode::FilteredList
-                | OpCode::FilteredListWithStatsAndData
-                | OpCode::CheckNotExists
-                | OpCode::CheckStat
-                | OpCode::ListRecursive
-        ),
+        OpClass::Membership | OpClass::Unserved => true,
     }
 }

@@ -8,8 +8,7 @@ use crate::identities::Identities;
 use crate::limits::{IDENTITIES_MAX, QUEUE_LEN_MAX};
 use crate::options::{Options, Resume};
 use crate::reply::{
-    Answer, Children, Created, NodeData, Reply, decode, first_error, multi_path, select, server_error,
-    unexpected,
+    Answer, Children, Created, NodeData, Reply, decode, first_error, select, server_error, unexpected,
 };
 use crate::session::{self, Session, SessionState};
 use crate::watches::{self, Watch, WatchRequest, Watches};
@@ -267,7 +266,7 @@ impl Client {
 
     /// All of `ops` or none: [`ClientError::MultiFailed`] names the one that failed.
     pub async fn multi(&self, ops: Vec<MultiOp<'_>>) -> Result<Reply<Vec<MultiResult>>, ClientError> {
-        let path = ops.first().map_or("", multi_path).to_owned();
+        let path = ops.first().map_or("", MultiOp::path).to_owned();
         let reply = self.ask(&Request::Multi(ops), &path, None).await?;
         let reply = select(reply, |response| match response {
             Response::Multi(results) => Some(results),

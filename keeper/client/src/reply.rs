@@ -2,7 +2,7 @@
 
 use crate::call::RawAnswer;
 use crate::error::ClientError;
-use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, Response, Stat};
+use keeper_types::{ErrorCode, MultiResult, OpCode, Response, Stat};
 
 /// A value with its place in the order of things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,16 +78,6 @@ pub(crate) fn select<T>(
 ) -> Result<Reply<T>, ClientError> {
     let Reply { zxid, arrival, value } = reply;
     pick(value).map(|value| Reply { zxid, arrival, value }).ok_or_else(unexpected)
-}
-
-pub(crate) fn multi_path<'a>(op: &MultiOp<'a>) -> &'a str {
-    match op {
-        MultiOp::Create(_, create) => create.path,
-        MultiOp::Delete(delete) => delete.path,
-        MultiOp::SetData(set) => set.path,
-        MultiOp::Check(check) => check.path,
-        MultiOp::Unserved(_) => "",
-    }
 }
 
 /// The operation that failed. Those before it have no error, those after it `RuntimeInconsistency`.

@@ -20,6 +20,8 @@ pub trait StateMachine: Send + 'static {
     /// A committed payload, in log order, once per index and process life. Must be deterministic: every member
     /// applies the same payloads at the same indexes.
     fn apply(&mut self, index: u64, payload: Bytes);
+    /// A committed configuration, in log order like the payloads.
+    fn configured(&mut self, _membership: &Membership) {}
     /// Called after the last entry that was at hand: the moment to wake whoever waits for results.
     fn flush(&mut self) {}
     /// A source that yields the state exactly as it is at this call, whatever is applied later.
@@ -38,6 +40,8 @@ pub struct Member {
     pub client_address: String,
     /// Stable name shown to people.
     pub name: String,
+    /// Of ZooKeeper's way to write a server, for clients that read it; nothing listens there. 0: the peer port.
+    pub election_port: u16,
 }
 
 /// Who this process is, from its disk.

@@ -229,6 +229,7 @@ pub fn put_member(out: &mut BytesMut, member: &Member) {
     put_text(out, &member.peer_address, MEMBER_TEXT_BYTES_MAX);
     put_text(out, &member.client_address, MEMBER_TEXT_BYTES_MAX);
     put_text(out, &member.name, MEMBER_TEXT_BYTES_MAX);
+    out.put_u16_le(member.election_port);
 }
 
 pub fn read_member(reader: &mut Reader) -> Result<Member, Malformed> {
@@ -237,6 +238,7 @@ pub fn read_member(reader: &mut Reader) -> Result<Member, Malformed> {
         peer_address: reader.text(MEMBER_TEXT_BYTES_MAX, "peer address")?,
         client_address: reader.text(MEMBER_TEXT_BYTES_MAX, "client address")?,
         name: reader.text(MEMBER_TEXT_BYTES_MAX, "member name")?,
+        election_port: reader.u16("election port")?,
     })
 }
 

@@ -6,6 +6,7 @@
 
 use crate::api::{SnapshotSource, StateMachine};
 use crate::codec::{SnapshotHead, decode_snapshot_head, encode_snapshot_head};
+use crate::status;
 use crate::types::{EntryPayload, LogId, Nothing, Snapshot, SnapshotMeta, StoredMembership, TC};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -99,6 +100,9 @@ impl Adapter {
                 let mut applied = self.view.lock();
                 applied.server_id_max = applied.server_id_max.max(ids_max);
                 applied.membership = StoredMembership::new(Some(log_id), membership);
+                let now = status::membership(&applied.membership, applied.server_id_max);
+                drop(applied);
+                self.machine().configured(&now);
             }
         }
         self.view.lock().last = Some(log_id);

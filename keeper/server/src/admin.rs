@@ -74,6 +74,7 @@ fn member_of(member: Option<v1::Member>) -> Result<Member, Status> {
         peer_address: member.peer_address,
         client_address: member.client_address,
         name: member.name,
+        election_port: 0,
     })
 }
 

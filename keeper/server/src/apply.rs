@@ -6,11 +6,12 @@ use crate::batch::{BadBatch, Batch, BatchCommand, Kind, decode_session_body};
 use crate::in_flight::Target;
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
+use crate::reconfig;
 use crate::shared::Shared;
 use crate::stage::Stage;
 use crate::watch::encode_event;
 use bytes::Bytes;
-use keeper_consensus::{SnapshotSource, StateMachine};
+use keeper_consensus::{Membership, SnapshotSource, StateMachine};
 use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Sink, Tree};
 use keeper_types::{AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, SessionId, Zxid};
 use std::collections::BTreeMap;
@@ -136,7 +137,7 @@ fn run(
 ) -> Result<Applied, BadBatch> {
     let request: Request<'_>;
     let op = match command.kind {
-        Kind::Request => {
+        Kind::Request | Kind::QuotaRequest => {
             let (op, body) =
                 command.body.split_first_chunk::<4>().ok_or(BadBatch("request without its code"))?;
             let op = OpCode::from_i32(i32::from_be_bytes(*op)).ok_or(BadBatch("unknown operation"))?;
@@ -155,12 +156,22 @@ fn run(
         }
         Kind::CloseSession => CommandOp::CloseSession,
         Kind::ExpireSession => CommandOp::ExpireSession,
+        Kind::CleanUp => {
+            let path = std::str::from_utf8(command.body).map_err(|_| BadBatch("path is not UTF-8"))?;
+            CommandOp::CleanUp { path }
+        }
     };
     let identities: &[AclId] = &command.identities;
     // The tree knows no path of a sync, but its client expects it back.
     let sync_path = command.body;
-    let command =
-        Command { session: command.session, generation: command.generation, identities, op, want_reply };
+    let command = Command {
+        session: command.session,
+        generation: command.generation,
+        identities,
+        op,
+        enforce_quota: command.kind == Kind::QuotaRequest,
+        want_reply,
+    };
     let mut applied = tree.apply(&command, effects);
     if command.want_reply && matches!(command.op, CommandOp::Sync) && applied.result.is_ok() {
         let Ok(Request::Sync(path)) = keeper_wire::decode_request(OpCode::Sync, sync_path) else {
@@ -200,6 +211,21 @@ impl Sink for Effects<'_> {
 }
 
 impl StateMachine for Applier {
+    fn configured(&mut self, membership: &Membership) {
+        let text = reconfig::config_text(membership);
+        let shared = self.shared.clone();
+        let mut effects = Effects { shared: &shared, touched: &mut self.touched, ended: Vec::new() };
+        let command = Command {
+            session: SessionId(0),
+            generation: Generation(0),
+            identities: &[],
+            op: CommandOp::SetConfig { text: &text },
+            enforce_quota: false,
+            want_reply: false,
+        };
+        shared.write_tree().apply(&command, &mut effects);
+    }
+
     fn apply(&mut self, index: u64, payload: Bytes) {
         if let Err(bad) = self.apply_batch(&payload) {
             // All members see the same bytes: going on would split them from a member that can read them.

@@ -24,12 +24,16 @@ pub enum Kind {
     AttachSession = 3,
     CloseSession = 4,
     ExpireSession = 5,
+    /// As `Request`, from a member that enforces quotas: decided where it is asked, so that all members agree.
+    QuotaRequest = 6,
+    /// Body: the path of a container or TTL node whose time has come.
+    CleanUp = 7,
 }
 
 impl Kind {
     fn from_u8(value: u8) -> Option<Kind> {
         use Kind::*;
-        [Request, Sync, CreateSession, AttachSession, CloseSession, ExpireSession]
+        [Request, Sync, CreateSession, AttachSession, CloseSession, ExpireSession, QuotaRequest, CleanUp]
             .into_iter()
             .find(|kind| *kind as u8 == value)
     }

@@ -12,7 +12,7 @@ use crate::limits::{
     OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
-use crate::session::{Refused, Session, open};
+use crate::session::{Client, Refused, Rules, Session, open};
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
@@ -35,6 +35,7 @@ pub struct ConnectionOptions {
     /// Session timeouts are clamped into this range, milliseconds.
     pub timeout_ms: (i32, i32),
     pub auth: Arc<AuthOptions>,
+    pub rules: Rules,
     pub words: Arc<Words>,
 }
 
@@ -113,6 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.outbox.close(CloseReason::ClosedByClient);
         self.shared.watches.remove_connection(self.outbox.id);
         self.shared.sessions.detach(session, self.outbox.id);
+        self.shared.read_only_clients.detach(session, self.outbox.id);
         self.shared.connections().remove(&self.outbox.id);
         let (remote, connection) = (&self.info.remote, self.outbox.id);
         match end {
@@ -202,6 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn may_read(&self) -> bool {
         let state = self.outbox.lock();
         state.closing.is_none()
+            && !state.held
             && state.queue.len() < CONNECTION_REQUESTS_MAX
             && state.queued_bytes < CONNECTION_REQUEST_BYTES_MAX
             && state.out.len() + self.output.len() < OUTBOX_BYTES_PAUSE
@@ -258,6 +261,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
         };
+        if self.shared.read_only.load(Ordering::Relaxed) {
+            return self.connect_read_only(request, asked, timeout_ms, password);
+        }
         let wait = HANDSHAKE_TIME_MAX;
         let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
             .await
@@ -269,26 +275,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Outcome::Session { timeout_ms, .. } => timeout_ms,
                     Outcome::Response(_) | Outcome::None => timeout_ms,
                 };
-                let session = Session::new(
-                    self.shared.clone(),
-                    self.dispatch.clone(),
-                    self.outbox.clone(),
-                    self.options.auth.clone(),
-                    &outcome,
-                    ip_of(&self.info.remote),
-                )?;
+                let session = Session::new(self.client(), &outcome)?;
                 self.info.timeout_ms.store(opened_timeout_ms, Ordering::Relaxed);
-                self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec());
+                self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec(), false);
                 Some(session)
             }
             Err(code) => {
                 if code != ErrorCode::SessionExpired {
                     tracing::warn!(remote = %self.info.remote, %code, "session refused");
                 }
-                self.reply_connect(request, 0, SessionId(0), vec![0; 16]);
+                self.reply_connect(request, 0, SessionId(0), vec![0; 16], false);
                 None
             }
         }
+    }
+
+    fn client(&self) -> Client {
+        Client {
+            shared: self.shared.clone(),
+            dispatch: self.dispatch.clone(),
+            outbox: self.outbox.clone(),
+            auth: self.options.auth.clone(),
+            rules: self.options.rules,
+            ip: ip_of(&self.info.remote).to_owned(),
+        }
+    }
+
+    /// Without a quorum only clients that said they can live with it are served, as in ZooKeeper.
+    fn connect_read_only(
+        &mut self,
+        request: &ConnectRequest,
+        asked: SessionId,
+        timeout_ms: i32,
+        password: [u8; 16],
+    ) -> Option<Session> {
+        if request.read_only != Some(true) {
+            tracing::info!(remote = %self.info.remote, "client refused: it asks for more than reads, and there is no quorum");
+            return None;
+        }
+        let session = Session::new_read_only(self.client(), asked, password);
+        match &session {
+            Some(session) => {
+                self.info.timeout_ms.store(timeout_ms, Ordering::Relaxed);
+                self.reply_connect(request, timeout_ms, session.id(), password.to_vec(), true);
+            }
+            None => self.reply_connect(request, 0, SessionId(0), vec![0; 16], true),
+        }
+        session
     }
 
     fn reply_connect(
@@ -297,13 +330,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         timeout_ms: i32,
         session: SessionId,
         password: Vec<u8>,
+        read_only: bool,
     ) {
         let response = ConnectResponse {
             protocol_version: 0,
             timeout_ms,
             session_id: session.0,
             password,
-            read_only: request.read_only.map(|_| false),
+            read_only: request.read_only.map(|_| read_only),
         };
         keeper_wire::encode_connect_response(&response, &mut self.output);
         self.written_at = keeper_rt::now();

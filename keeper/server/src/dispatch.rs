@@ -46,6 +46,7 @@ pub struct Dispatch {
     shared: Arc<Shared>,
     queue: mpsc::UnboundedSender<Submission>,
     touches: mpsc::Sender<Vec<SessionId>>,
+    consensus: Consensus,
 }
 
 impl Dispatch {
@@ -56,6 +57,10 @@ impl Dispatch {
             self.shared.ingress.remove(closed.0.cost());
             closed.0.target.lose();
         }
+    }
+
+    pub fn consensus(&self) -> &Consensus {
+        &self.consensus
     }
 
     /// Signs of life for the leader; dropped when the last ones are still on their way.
@@ -111,7 +116,12 @@ pub fn create(shared: Arc<Shared>, consensus: Consensus) -> (Dispatch, Dispatche
     let (queue_in, queue) = mpsc::unbounded_channel();
     let (touches_in, touches) = mpsc::channel(16);
     let status = consensus.watch_status();
-    let dispatch = Dispatch { shared: shared.clone(), queue: queue_in, touches: touches_in };
+    let dispatch = Dispatch {
+        shared: shared.clone(),
+        queue: queue_in,
+        touches: touches_in,
+        consensus: consensus.clone(),
+    };
     let dispatcher = Dispatcher {
         shared,
         consensus,

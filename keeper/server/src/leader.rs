@@ -5,9 +5,11 @@
 //! |---|---|---|
 //! | 1 batch | to the leader | the batch's bytes (docs/formats/entry.md) |
 //! | 2 touch | to the leader | 8 bytes a session, little-endian |
+//! | 4 reconfig | to the leader | see `reconfig`; the answer is 5, on a connection of its own |
 //! | 3 refused | to the origin | nothing; the connection ends, all unapplied batches are to be sent again |
 
 use crate::batch::{Batch, stamp};
+use crate::reconfig;
 use crate::shared::Shared;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -75,6 +77,12 @@ async fn serve_origin(shared: Arc<Shared>, consensus: Consensus, dispatch: Dispa
             Some(&TOUCH) => {
                 let ids = frame[1..].as_chunks::<8>().0.iter().map(|id| SessionId(i64::from_le_bytes(*id)));
                 shared.expiry.touch(ids);
+            }
+            Some(&reconfig::RECONFIG) => {
+                let answer = reconfig::answer(&consensus, &frame[1..]).await;
+                if conn.sender.send(answer).await.is_err() {
+                    return;
+                }
             }
             _ => {
                 tracing::warn!(%from, "a dispatcher sent an unknown message; closing its connection");

@@ -24,18 +24,24 @@ mod leader;
 mod outbox;
 /// Local reads.
 mod read;
+/// ZooKeeper's `reconfig`.
+mod reconfig;
 /// The server's side of SASL DIGEST-MD5.
 pub mod sasl;
 /// Admitted: order within a session.
 pub mod session;
 
+/// The end of containers and TTL nodes.
+mod cleanup;
 /// Who lives, by the leader's clock.
 mod expiry;
 /// The node object.
 pub mod node;
 /// What the tasks of a node share.
 pub mod shared;
-/// One-shot watches.
+/// The nodes under `/keeper`.
+mod system;
+/// Who is told of which change.
 mod watch;
 
 /// Membership and status for operators, by gRPC.
@@ -53,3 +59,4 @@ pub mod metrics;
 
 pub use auth::AuthOptions;
 pub use node::{Node, NodeOptions, Readiness};
+pub use session::Rules;

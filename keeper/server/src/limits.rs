@@ -56,8 +56,22 @@ pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
 pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
 /// Sessions named in one touch frame.
 pub const TOUCHES_PER_FRAME_MAX: usize = 8_192;
+/// A member that knows no leader for so long serves reads to clients that ask for it, where that is switched on.
+pub const READ_ONLY_AFTER: Duration = Duration::from_secs(2);
 /// A member that knows no leader for so long closes its clients, so that they find another member.
 pub const LEADERLESS_CLOSE_AFTER: Duration = Duration::from_secs(4);
+
+/// Servers named in one reconfig.
+pub const RECONFIG_SERVERS_MAX: usize = 64;
+/// How often a reconfig looks for a leader, and how long it may take in all.
+pub const RECONFIG_TRIES_MAX: usize = 20;
+pub const RECONFIG_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How often the leader looks for TTL nodes whose time is over, and for empty containers (ZooKeeper: one minute).
+pub const TTL_PERIOD_DEFAULT: Duration = Duration::from_secs(1);
+pub const CONTAINER_PERIOD_DEFAULT: Duration = Duration::from_secs(60);
+/// Nodes looked at in one go, while readers share the tree; ends of nodes proposed in one go.
+pub const CLEANUP_LOOKS_MAX: usize = 10_000;
 
 /// A member is caught up when it has applied all but this many of the entries it knows to be committed.
 pub const READY_LAG_ENTRIES_MAX: u64 = 1_000;

@@ -8,18 +8,21 @@ use crate::dispatch::{self, Dispatch, Submission};
 use crate::four_letter::{WORDS, Words};
 use crate::in_flight::Target;
 use crate::limits::{
-    CONNECTIONS_MAX_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD, FRAME_BYTES_MAX_DEFAULT,
-    HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD,
+    CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD,
+    FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, READ_ONLY_AFTER,
+    READY_LAG_ENTRIES_MAX, TOUCH_PERIOD, TTL_PERIOD_DEFAULT,
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
+use crate::session::Rules;
 use crate::shared::Shared;
 use crate::stage::Stage;
-use crate::{batch::Kind, leader};
+use crate::{batch::Kind, cleanup, leader};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
 use keeper_log::SharedDisk;
 use keeper_rt::{Instant, Pool};
+use keeper_tree::Perishable;
 use keeper_types::{ClusterId, ServerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,6 +47,10 @@ pub struct NodeOptions {
     pub connections_max: usize,
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
+    pub rules: Rules,
+    /// How often the leader looks for TTL nodes whose time is over, and for empty containers.
+    pub ttl_period: Duration,
+    pub container_period: Duration,
     pub snapshot_log_bytes: u64,
     pub log: keeper_log::Options,
     /// `key=value` lines for the word `conf`.
@@ -71,6 +78,9 @@ impl NodeOptions {
             connections_max: CONNECTIONS_MAX_DEFAULT,
             four_letter_words: WORDS.iter().map(|word| (*word).to_owned()).collect(),
             auth: AuthOptions::default(),
+            rules: Rules::default(),
+            ttl_period: TTL_PERIOD_DEFAULT,
+            container_period: CONTAINER_PERIOD_DEFAULT,
             snapshot_log_bytes: 64 << 20,
             log: keeper_log::Options::default(),
             configuration: Vec::new(),
@@ -129,6 +139,7 @@ impl Node {
             frame_bytes_max: options.frame_bytes_max,
             timeout_ms: options.session_timeout_ms,
             auth: Arc::new(options.auth),
+            rules: options.rules,
             words: Arc::new(words),
         };
         let node = Node {
@@ -150,6 +161,16 @@ impl Node {
         keeper_rt::spawn("expire", node.clone().expire_sessions());
         keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());
         keeper_rt::spawn("disk-room", node.clone().watch_disk());
+        let periods =
+            [(Perishable::Ttl, options.ttl_period), (Perishable::Container, options.container_period)];
+        for (kind, period) in periods {
+            let inner = &node.inner;
+            let (shared, consensus) = (inner.shared.clone(), inner.consensus.clone());
+            keeper_rt::spawn(
+                "clean-up",
+                cleanup::run(shared, consensus, inner.dispatch.clone(), kind, period),
+            );
+        }
         Ok(node)
     }
 
@@ -300,12 +321,35 @@ impl Node {
         }
     }
 
+    /// Without a quorum for long enough, clients may read if they ask for it; with one again, they have to come back.
+    fn read_only_after(&self, lost_for: Duration) {
+        let shared = &self.inner.shared;
+        let now = self.inner.connection.rules.read_only && lost_for >= READ_ONLY_AFTER;
+        if shared.read_only.swap(now, Ordering::Relaxed) == now {
+            return;
+        }
+        tracing::warn!(
+            read_only = now,
+            "{}",
+            if now { "no quorum: serving reads only" } else { "quorum is back" }
+        );
+        if !now {
+            shared.read_only_clients.close_all(CloseReason::NoLeader);
+        }
+    }
+
     /// A member that has lost the cluster sends its clients away, as ZooKeeper does, but not for a short election.
     async fn close_when_leaderless(self) {
         let mut status = self.inner.consensus.watch_status();
         let mut since: Option<Instant> = None;
         loop {
-            let known = status.borrow_and_update().leader.is_some();
+            let (known, role) = {
+                let status = status.borrow_and_update();
+                (status.leader.is_some(), status.role)
+            };
+            // A member of no cluster has nothing to show.
+            let lost = !known && !matches!(role, Role::Uninitialized | Role::Failed);
+            self.read_only_after(since.filter(|_| lost).map_or(Duration::ZERO, |at| at.elapsed()));
             match (known, since) {
                 (true, _) => since = None,
                 (false, None) => since = Some(keeper_rt::now()),
@@ -323,7 +367,7 @@ impl Node {
 }
 
 /// The follower that is furthest along, for a hand-over.
-fn heir(status: &Status) -> Option<ServerId> {
+pub(crate) fn heir(status: &Status) -> Option<ServerId> {
     if status.role != Role::Leader {
         return None;
     }

@@ -48,6 +48,8 @@ pub struct OutboxState {
     pub queue: VecDeque<Pending>,
     /// Bytes of the writes in `queue`.
     pub queued_bytes: usize,
+    /// No further request is read: one is under way that its connection waits for.
+    pub held: bool,
     /// Set once: what is in `out` is flushed, then the socket is closed.
     pub closing: Option<CloseReason>,
 }
@@ -96,6 +98,17 @@ impl Outbox {
 
     pub fn take_active(&self) -> bool {
         self.active.swap(false, Ordering::Relaxed)
+    }
+
+    /// The request that the connection was held for has its reply.
+    pub fn release(&self, reply: &[u8]) {
+        let mut state = self.lock();
+        state.held = false;
+        if state.accepts_bytes() {
+            state.out.extend_from_slice(reply);
+        }
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// Ends the connection after what is ready has been written. The first reason stays.

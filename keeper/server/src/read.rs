@@ -3,10 +3,14 @@
 
 use crate::limits::WATCHES_PER_CONNECTION_MAX;
 use crate::outbox::Outbox;
+use crate::system;
 use crate::watch::{WatchKind, Watches, encode_event};
 use bytes::BytesMut;
-use keeper_tree::Tree;
-use keeper_types::{AclId, ErrorCode, EventKind, Request, Response, SetWatchesRequest, Stat, Zxid};
+use keeper_tree::{ChildFilter, Tree};
+use keeper_types::{
+    AclId, ErrorCode, EventKind, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
+    WatchTypeRequest, Zxid,
+};
 use std::sync::Arc;
 
 /// What a read needs to know of its connection.
@@ -17,36 +21,98 @@ pub struct Reader<'a> {
     pub identities: &'a [AclId],
 }
 
+type Answer = Result<Response, ErrorCode>;
+
 impl Reader<'_> {
     /// Appends the reply (events of setWatches before it) to `out`. Requests that are no reads answer
     /// `Unimplemented`.
     pub fn answer(&self, xid: i32, request: &Request<'_>, out: &mut BytesMut) {
         let zxid = self.tree.zxid().0;
-        let result = match request {
-            Request::Ping => Ok(Response::Empty),
-            Request::GetData(read) => {
+        match request {
+            // The frequent ones go from the tree's memory to the socket's buffer without a copy between.
+            Request::GetData(read) if !system::is_virtual(read.path) => {
                 let path = trim(read.path);
-                match self.tree.get_data(path, self.identities) {
-                    Ok((data, stat)) => match self.leave(read.watch, WatchKind::Data, path) {
-                        Ok(()) => return keeper_wire::encode_get_data_reply(xid, zxid, data, &stat, out),
-                        Err(code) => Err(code),
-                    },
-                    Err(code) => Err(code),
+                let found = self.tree.get_data(path, self.identities);
+                let found =
+                    found.and_then(|found| self.leave(read.watch, WatchKind::Data, path).map(|()| found));
+                match found {
+                    Ok((data, stat)) => keeper_wire::encode_get_data_reply(xid, zxid, data, &stat, out),
+                    Err(code) => keeper_wire::encode_reply(xid, zxid, Err(code), out),
                 }
             }
+            Request::GetChildren(read) | Request::GetChildren2(read) if !system::is_virtual(read.path) => {
+                let with_stat = request.op() == OpCode::GetChildren2;
+                self.children(xid, trim(read.path), read.watch, with_stat, out);
+            }
+            request => {
+                let answer = match request {
+                    Request::SetWatches(watches) | Request::SetWatches2(watches) => {
+                        self.set_watches(watches, out)
+                    }
+                    request => self.value(request),
+                };
+                // ZooKeeper's answer to an operation it does not know carries zxid -1.
+                let zxid = if answer == Err(ErrorCode::Unimplemented) { -1 } else { zxid };
+                keeper_wire::encode_reply(xid, zxid, answer.as_ref().map_err(|code| *code), out);
+            }
+        }
+    }
+
+    fn value(&self, request: &Request<'_>) -> Answer {
+        match request {
+            Request::Ping => Ok(Response::Empty),
             Request::Exists(read) => self.exists(trim(read.path), read.watch),
-            Request::GetChildren(read) => return self.children(xid, trim(read.path), read.watch, false, out),
-            Request::GetChildren2(read) => return self.children(xid, trim(read.path), read.watch, true, out),
-            Request::GetAcl(path) => self
-                .tree
-                .get_acl(trim(path), self.identities)
-                .map(|(acl, stat)| Response::GetAcl { acl, stat }),
-            Request::SetWatches(request) => self.set_watches(request, out),
+            Request::GetData(read) => self.get_data(trim(read.path), read.watch),
+            Request::GetChildren(read) => {
+                let (names, _) = self.names(trim(read.path), read.watch)?;
+                Ok(Response::GetChildren { names })
+            }
+            Request::GetChildren2(read) => {
+                let (names, stat) = self.names(trim(read.path), read.watch)?;
+                Ok(Response::GetChildren2 { names, stat })
+            }
+            Request::GetAcl(path) => {
+                if let Some(node) = system::node(path, self.tree) {
+                    return Ok(Response::GetAcl { acl: system::acl(), stat: node.stat });
+                }
+                let (acl, stat) = self.tree.get_acl(trim(path), self.identities)?;
+                Ok(Response::GetAcl { acl, stat })
+            }
+            Request::FilteredList(list) | Request::FilteredListWithStatsAndData(list) => {
+                self.list(list, request.op())
+            }
+            Request::MultiRead(reads) => {
+                let one = |read: &Request<'_>| Ok((reply_op(read.op()), Box::new(self.value(read)?)));
+                Ok(Response::MultiRead(reads.iter().map(one).collect()))
+            }
+            Request::AddWatch(watch) => self.add_watch(watch),
+            Request::CheckWatches(watch) => {
+                let found = self.watches.has(self.outbox.id, watch_kinds(watch.kind)?, trim(watch.path));
+                if found { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
+            }
+            Request::RemoveWatches(watch) => {
+                let removed = self.watches.remove(self.outbox.id, watch_kinds(watch.kind)?, trim(watch.path));
+                if removed { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
+            }
+            Request::GetEphemerals(prefix) => {
+                let (session, _) = self.outbox.session();
+                Ok(Response::GetEphemerals { paths: self.tree.ephemerals_of(session, prefix) })
+            }
+            Request::GetAllChildrenNumber(path) => {
+                let count = self.tree.count_below(trim(path), self.identities)?;
+                Ok(Response::GetAllChildrenNumber { count: i32::try_from(count).unwrap_or(i32::MAX) })
+            }
+            Request::ListRecursive(list) => {
+                let max = list.nodes_max as usize;
+                Ok(Response::ListRecursive {
+                    paths: self.tree.list_below(trim(list.path), self.identities, max)?,
+                })
+            }
+            Request::WhoAmI => {
+                Ok(Response::WhoAmI { ids: self.identities.iter().map(shown_to_owner).collect() })
+            }
             _ => Err(ErrorCode::Unimplemented),
-        };
-        // ZooKeeper's answer to an operation it does not know carries zxid -1.
-        let zxid = if result == Err(ErrorCode::Unimplemented) { -1 } else { zxid };
-        keeper_wire::encode_reply(xid, zxid, result.as_ref().map_err(|code| *code), out);
+        }
     }
 
     fn leave(&self, wanted: bool, kind: WatchKind, path: &str) -> Result<(), ErrorCode> {
@@ -56,9 +122,24 @@ impl Reader<'_> {
         Err(ErrorCode::SystemError)
     }
 
+    fn get_data(&self, path: &str, watch: bool) -> Answer {
+        let (data, stat) = match system::node(path, self.tree) {
+            Some(node) => (Some(node.data), node.stat),
+            None => {
+                let (data, stat) = self.tree.get_data(path, self.identities)?;
+                (data.map(<[u8]>::to_vec), stat)
+            }
+        };
+        self.leave(watch, WatchKind::Data, path)?;
+        Ok(Response::GetData { data, stat })
+    }
+
     /// The only read whose watch is left although the node is missing: it waits for the creation.
-    fn exists(&self, path: &str, watch: bool) -> Result<Response, ErrorCode> {
-        let found = self.tree.exists(path);
+    fn exists(&self, path: &str, watch: bool) -> Answer {
+        let found = match system::node(path, self.tree) {
+            Some(node) => Ok(node.stat),
+            None => self.tree.exists(path),
+        };
         if matches!(found, Ok(_) | Err(ErrorCode::NoNode)) {
             self.leave(watch, WatchKind::Data, path)?;
         }
@@ -79,12 +160,58 @@ impl Reader<'_> {
         }
     }
 
+    fn names(&self, path: &str, watch: bool) -> Result<(Vec<String>, Stat), ErrorCode> {
+        let found = match system::node(path, self.tree) {
+            Some(node) => (node.children.iter().map(|name| (*name).to_owned()).collect(), node.stat),
+            None => {
+                let (names, stat) = self.tree.children(path, self.identities)?;
+                (names.map(str::to_owned).collect(), stat)
+            }
+        };
+        self.leave(watch, WatchKind::Child, path)?;
+        Ok(found)
+    }
+
+    /// ClickHouse's lists: by kind of child, and with their Stats and data.
+    fn list(&self, list: &ListRequest<'_>, op: OpCode) -> Answer {
+        let path = trim(list.path);
+        let filter = ChildFilter::from_u8(list.filter).ok_or(ErrorCode::BadArguments)?;
+        let with_more = op == OpCode::FilteredListWithStatsAndData;
+        if system::is_virtual(path) {
+            let (names, stat) = self.names(path, list.watch)?;
+            return Ok(match with_more {
+                false => Response::GetChildren2 { names, stat },
+                true => Response::FilteredListWithStatsAndData { names, stat, stats: vec![], data: vec![] },
+            });
+        }
+        let read_each = filter != ChildFilter::All || list.with_stat || list.with_data;
+        let (children, stat) = self.tree.list(path, self.identities, filter, read_each)?;
+        self.leave(list.watch, WatchKind::Child, path)?;
+        let names = children.iter().map(|child| child.name.to_owned()).collect();
+        if !with_more {
+            return Ok(Response::GetChildren2 { names, stat });
+        }
+        let wanted = |wanted: bool| if wanted { &children[..] } else { &[] };
+        Ok(Response::FilteredListWithStatsAndData {
+            names,
+            stat,
+            stats: wanted(list.with_stat).iter().map(|child| child.stat).collect(),
+            data: wanted(list.with_data).iter().map(|child| child.data.map(<[u8]>::to_vec)).collect(),
+        })
+    }
+
+    fn add_watch(&self, watch: &WatchTypeRequest<'_>) -> Answer {
+        let kind = match watch.kind {
+            0 => WatchKind::Persistent,
+            1 => WatchKind::PersistentRecursive,
+            _ => return Err(ErrorCode::BadArguments),
+        };
+        self.leave(true, kind, trim(watch.path))?;
+        Ok(Response::AddWatch { error: 0 })
+    }
+
     /// Sets a moved client's watches again. What it missed since `relative_zxid` is sent at once, before the reply.
-    fn set_watches(
-        &self,
-        request: &SetWatchesRequest<'_>,
-        out: &mut BytesMut,
-    ) -> Result<Response, ErrorCode> {
+    fn set_watches(&self, request: &SetWatchesRequest<'_>, out: &mut BytesMut) -> Answer {
         let since = request.relative_zxid;
         for path in &request.data {
             self.again(WatchKind::Data, path, out, |stat| match stat {
@@ -103,6 +230,13 @@ impl Reader<'_> {
                 Some(_) => None,
             })?;
         }
+        // Persistent ones are only set again: as in ZooKeeper, what happened meanwhile is not told.
+        for path in &request.persistent {
+            self.leave(true, WatchKind::Persistent, trim(path))?;
+        }
+        for path in &request.persistent_recursive {
+            self.leave(true, WatchKind::PersistentRecursive, trim(path))?;
+        }
         Ok(Response::Empty)
     }
 
@@ -113,7 +247,11 @@ impl Reader<'_> {
         out: &mut BytesMut,
         missed: impl Fn(Option<Stat>) -> Option<EventKind>,
     ) -> Result<(), ErrorCode> {
-        match missed(self.tree.stat(trim(path))) {
+        let stat = match system::node(path, self.tree) {
+            Some(node) => Some(node.stat),
+            None => self.tree.stat(trim(path)),
+        };
+        match missed(stat) {
             Some(event) => {
                 // Measured on ZooKeeper 3.9.5: events caught up here carry zxid -1.
                 encode_event(event, path, Zxid(-1), out);
@@ -122,6 +260,32 @@ impl Reader<'_> {
             None => self.leave(true, kind, trim(path)),
         }
     }
+}
+
+/// Inside a multiRead ClickHouse's filtered list is answered as getChildren2.
+fn reply_op(op: OpCode) -> OpCode {
+    if op == OpCode::FilteredList { OpCode::GetChildren2 } else { op }
+}
+
+/// Watcher types of checkWatches and removeWatches (ZooKeeper `Watcher.WatcherType`).
+fn watch_kinds(number: i32) -> Result<&'static [WatchKind], ErrorCode> {
+    Ok(match number {
+        1 => &[WatchKind::Child],
+        2 => &[WatchKind::Data],
+        3 => &WatchKind::ALL,
+        4 => &[WatchKind::Persistent],
+        5 => &[WatchKind::PersistentRecursive],
+        _ => return Err(ErrorCode::BadArguments),
+    })
+}
+
+/// ZooKeeper's whoAmI names the user of a digest without the hash.
+fn shown_to_owner(identity: &AclId) -> AclId {
+    let user = match identity.scheme.as_str() {
+        "digest" => identity.id.split(':').next().unwrap_or_default(),
+        _ => &identity.id,
+    };
+    AclId { scheme: identity.scheme.clone(), id: user.to_owned() }
 }
 
 /// A trailing slash names the node without it, as in ZooKeeper's server.

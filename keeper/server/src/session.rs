@@ -7,6 +7,7 @@ use crate::dispatch::{Dispatch, Submission};
 use crate::in_flight::Target;
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
+use crate::reconfig::Reconfiguring;
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Bytes, BytesMut};
@@ -17,11 +18,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
+/// Refused on a read-only session, as in ZooKeeper (`ReadOnlyRequestProcessor`).
+fn is_write(op: OpCode) -> bool {
+    op == OpCode::Sync || matches!(op.class(), OpClass::Write | OpClass::Membership)
+}
+
+/// Far from the ids of the log's sessions, so that no member takes one for the other.
+fn new_local_id() -> i64 {
+    const LOCAL_ID_HIGH: i64 = 2 << 56;
+    LOCAL_ID_HIGH | (i64::from_le_bytes(keeper_rt::random_bytes::<8>()) & (LOCAL_ID_HIGH - 1) >> 1)
+}
+
+/// What this member lets its clients do, beyond who they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules {
+    /// Hard limits of quotas are held (ZooKeeper `enforceQuota`).
+    pub enforce_quota: bool,
+    /// Clients with the right to write `/zookeeper/config` change the membership (ZooKeeper `reconfigEnabled`).
+    pub reconfig: bool,
+    /// Without a quorum, clients that ask for it may read (ZooKeeper `readonlymode.enabled`).
+    pub read_only: bool,
+}
+
 pub struct Session {
     shared: Arc<Shared>,
     dispatch: Dispatch,
     outbox: Arc<Outbox>,
     auth: Auth,
+    rules: Rules,
+    /// There is no quorum: writes answer `NotReadOnly`.
+    read_only: bool,
     id: SessionId,
     generation: Generation,
     identities: Arc<[AclId]>,
@@ -54,18 +80,31 @@ pub async fn open(
     outcome.await.ok()
 }
 
+/// What a session is made of: the member it is on, and the connection it lives on.
+pub struct Client {
+    pub shared: Arc<Shared>,
+    pub dispatch: Dispatch,
+    pub outbox: Arc<Outbox>,
+    pub auth: Arc<AuthOptions>,
+    pub rules: Rules,
+    pub ip: String,
+}
+
+impl Client {
+    fn session(self, id: SessionId, generation: Generation, read_only: bool) -> Session {
+        let Client { shared, dispatch, outbox, auth, rules, ip } = self;
+        let identities = auth.first_identities(&ip);
+        let auth = Auth::new(auth);
+        Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
+    }
+}
+
 impl Session {
-    pub fn new(
-        shared: Arc<Shared>,
-        dispatch: Dispatch,
-        outbox: Arc<Outbox>,
-        auth: Arc<AuthOptions>,
-        opened: &Outcome,
-        remote_ip: &str,
-    ) -> Option<Session> {
+    pub fn new(client: Client, opened: &Outcome) -> Option<Session> {
         let Outcome::Session { id, generation, .. } = opened else { return None };
+        let (shared, outbox) = (&client.shared, &client.outbox);
         outbox.set_session(*id, *generation);
-        shared.sessions.attach(*id, &outbox);
+        shared.sessions.attach(*id, outbox);
         // The session may have moved on or ended between its command's apply and now.
         let current = shared.read_tree().session(*id).map(|session| session.generation);
         if current != Some(*generation) {
@@ -73,16 +112,21 @@ impl Session {
                 if current.is_some() { CloseReason::SessionMoved } else { CloseReason::SessionEnded };
             outbox.close(reason);
         }
-        let identities = auth.first_identities(remote_ip);
-        Some(Session {
-            shared,
-            dispatch,
-            outbox,
-            auth: Auth::new(auth),
-            id: *id,
-            generation: *generation,
-            identities,
-        })
+        Some(client.session(*id, *generation, false))
+    }
+
+    /// A session without a quorum. One the member knows is kept, if the password is right; a new one lives on this
+    /// connection only.
+    pub fn new_read_only(client: Client, asked: SessionId, password: [u8; 16]) -> Option<Session> {
+        let known = client.shared.read_tree().session(asked).filter(|known| known.password == password);
+        let (id, generation) = match known {
+            Some(known) => (known.id, known.generation),
+            None if asked.0 == 0 => (SessionId(new_local_id()), Generation(0)),
+            None => return None,
+        };
+        client.outbox.set_session(id, generation);
+        client.shared.read_only_clients.attach(id, &client.outbox);
+        Some(client.session(id, generation, true))
     }
 
     pub fn id(&self) -> SessionId {
@@ -108,6 +152,10 @@ impl Session {
         let request = keeper_wire::decode_request(op, body)
             .map_err(|error| Refused(format!("request {} (xid {}): {error}", op.name(), header.xid)))?;
         let body_at = frame.len() - body.len();
+        if self.read_only && is_write(op) {
+            self.reply_now(header.xid, Err(ErrorCode::NotReadOnly));
+            return Ok(op);
+        }
         match (op.class(), &request) {
             (_, Request::Auth(auth)) => {
                 let answer = self.auth.authenticate(header.xid, auth, &mut self.identities);
@@ -117,6 +165,11 @@ impl Session {
                 let answer = self.auth.login(header.xid, token, &mut self.identities);
                 self.give(answer);
             }
+            (_, Request::CloseSession) if self.read_only => {
+                self.reply_now(header.xid, Ok(()));
+                self.outbox.close(CloseReason::ClosedByClient);
+            }
+            (_, Request::Reconfig(_)) => self.reconfigure(header.xid, frame.slice(body_at..)),
             (_, Request::CloseSession) => {
                 self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received)
             }
@@ -147,13 +200,22 @@ impl Session {
     }
 
     fn admit_write(&self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes, received: Instant) {
-        let grows = !matches!(request, Request::Delete(_) | Request::Check(_));
+        let grows = !matches!(
+            request,
+            Request::Delete(_)
+                | Request::TryRemove(_)
+                | Request::RemoveRecursive(_)
+                | Request::Check(_)
+                | Request::CheckNotExists(_)
+                | Request::CheckStat(_)
+        );
         if grows && self.shared.disk_full.load(Ordering::Relaxed) {
             // ClickHouse's clients know this code as "refused for want of room"; others see a failed request.
             self.reply_now(xid, Err(ErrorCode::OutOfMemory));
             return;
         }
-        self.write(xid, op, Kind::Request, body, received);
+        let kind = if self.rules.enforce_quota { Kind::QuotaRequest } else { Kind::Request };
+        self.write(xid, op, kind, body, received);
     }
 
     fn write(&self, xid: i32, op: OpCode, kind: Kind, body: Bytes, received: Instant) {
@@ -169,11 +231,30 @@ impl Session {
             session: self.id,
             generation: self.generation,
             identities: self.identities.clone(),
-            op: (kind == Kind::Request).then_some(op.as_i32()),
+            op: matches!(kind, Kind::Request | Kind::QuotaRequest).then_some(op.as_i32()),
             body,
             target: Target::Request { outbox: self.outbox.clone(), xid, op, received },
             submitted: keeper_rt::now(),
         });
+    }
+
+    /// A change of the membership takes several entries of the log, and its client waits: no further request of the
+    /// connection is read until it is answered.
+    fn reconfigure(&self, xid: i32, body: Bytes) {
+        self.outbox.lock().held = true;
+        keeper_rt::spawn(
+            "reconfig",
+            Reconfiguring {
+                shared: self.shared.clone(),
+                dispatch: self.dispatch.clone(),
+                outbox: self.outbox.clone(),
+                identities: self.identities.clone(),
+                enabled: self.rules.reconfig,
+                barrier: (self.id, self.generation),
+                xid,
+            }
+            .run(body),
+        );
     }
 
     /// What authentication says: in its turn, or at once when it ends the connection, since nothing else is answered

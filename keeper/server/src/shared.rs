@@ -19,6 +19,10 @@ pub struct Shared {
     tree: ShardedLock<Tree>,
     pub watches: Watches,
     pub sessions: LocalSessions,
+    /// Clients that read without a quorum.
+    pub read_only_clients: LocalSessions,
+    /// There is no quorum, and clients that ask for it may read.
+    pub read_only: AtomicBool,
     pub in_flight: InFlight,
     pub ingress: Ingress,
     pub expiry: Expiry,
@@ -38,6 +42,8 @@ impl Shared {
             tree: ShardedLock::new(Tree::new()),
             watches: Watches::default(),
             sessions: LocalSessions::default(),
+            read_only_clients: LocalSessions::default(),
+            read_only: AtomicBool::new(false),
             in_flight: InFlight::default(),
             ingress: Ingress::default(),
             expiry: Expiry::default(),

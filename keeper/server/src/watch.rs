@@ -1,7 +1,9 @@
-//! The one-shot watches of this member's clients. They belong to connections and are never replicated.
+//! The watches of this member's clients. They belong to connections and are never replicated.
 //!
-//! A data watch (left by getData or exists) fires on Created, DataChanged and Deleted of its path; a child watch
-//! (left by getChildren) on ChildrenChanged and Deleted. Both on one deleted node make one event.
+//! A data watch (left by getData or exists) fires once on Created, DataChanged and Deleted of its path; a child watch
+//! (left by getChildren) once on ChildrenChanged and Deleted. A persistent watch (addWatch) stays and gets what both
+//! get; a persistent recursive one also gets Created, DataChanged and Deleted of every node below, but no
+//! ChildrenChanged. However many watches of a connection one event meets, it makes one packet.
 
 use crate::outbox::{ConnectionId, Outbox};
 use hashbrown::HashMap;
@@ -14,27 +16,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum WatchKind {
     Data,
     Child,
+    Persistent,
+    PersistentRecursive,
+}
+
+impl WatchKind {
+    pub const ALL: [WatchKind; 4] =
+        [WatchKind::Data, WatchKind::Child, WatchKind::Persistent, WatchKind::PersistentRecursive];
+
+    /// Gone once it has fired.
+    fn is_one_shot(self) -> bool {
+        matches!(self, WatchKind::Data | WatchKind::Child)
+    }
+
+    /// Whether an event of its own path concerns it.
+    fn wants(self, event: EventKind) -> bool {
+        match event {
+            EventKind::Created | EventKind::DataChanged => self != WatchKind::Child,
+            EventKind::Deleted => true,
+            EventKind::ChildrenChanged => matches!(self, WatchKind::Child | WatchKind::Persistent),
+            _ => false,
+        }
+    }
 }
 
 /// Ordered by connection, so that a simulation repeats itself.
 type Watchers = BTreeMap<ConnectionId, Arc<Outbox>>;
 
+/// By kind.
 #[derive(Default)]
-struct PathWatches {
-    data: Watchers,
-    child: Watchers,
-}
+struct PathWatches([Watchers; WatchKind::ALL.len()]);
 
 impl PathWatches {
     fn of(&mut self, kind: WatchKind) -> &mut Watchers {
-        match kind {
-            WatchKind::Data => &mut self.data,
-            WatchKind::Child => &mut self.child,
-        }
+        &mut self.0[kind as usize]
     }
 
     fn is_empty(&self) -> bool {
-        self.data.is_empty() && self.child.is_empty()
+        self.0.iter().all(Watchers::is_empty)
     }
 }
 
@@ -43,6 +62,50 @@ struct Tables {
     paths: HashMap<String, PathWatches>,
     /// The same watches by connection. Invariant: mirrors `paths`.
     connections: BTreeMap<ConnectionId, BTreeSet<(WatchKind, Box<str>)>>,
+    /// Persistent recursive watches: without any, no event looks at the nodes above its own.
+    recursive: usize,
+}
+
+impl Tables {
+    /// The watches of one path that an event meets; one-shot ones are taken out.
+    fn meet(&mut self, path: &str, event: EventKind, kinds: &[WatchKind], met: &mut Met) {
+        let Some(watches) = self.paths.get_mut(path) else { return };
+        for kind in kinds.iter().copied().filter(|kind| kind.wants(event)) {
+            if !kind.is_one_shot() {
+                met.fired.extend(watches.of(kind).iter().map(|(id, outbox)| (*id, outbox.clone())));
+                continue;
+            }
+            for (id, outbox) in std::mem::take(watches.of(kind)) {
+                if let Some(own) = self.connections.get_mut(&id) {
+                    own.remove(&(kind, Box::from(path)));
+                }
+                met.taken += 1;
+                met.fired.insert(id, outbox);
+            }
+        }
+        if watches.is_empty() {
+            self.paths.remove(path);
+        }
+    }
+
+    fn remove(&mut self, id: ConnectionId, kind: WatchKind, path: &str) {
+        if kind == WatchKind::PersistentRecursive {
+            self.recursive -= 1;
+        }
+        if let Some(watches) = self.paths.get_mut(path) {
+            watches.of(kind).remove(&id);
+            if watches.is_empty() {
+                self.paths.remove(path);
+            }
+        }
+    }
+}
+
+/// Whom an event concerns, and how many watches it used up.
+#[derive(Default)]
+struct Met {
+    fired: Watchers,
+    taken: usize,
 }
 
 #[derive(Default)]
@@ -73,42 +136,53 @@ impl Watches {
         }
         if own.insert((kind, path.into())) {
             tables.paths.entry_ref(path).or_default().of(kind).insert(outbox.id, outbox.clone());
+            if kind == WatchKind::PersistentRecursive {
+                tables.recursive += 1;
+            }
             self.count.fetch_add(1, Ordering::Relaxed);
         }
         true
     }
 
-    /// Takes the watches that `kind` on `path` fires, and returns their connections in order.
-    pub fn fire(&self, kind: EventKind, path: &str) -> Vec<Arc<Outbox>> {
+    /// The connections that an event concerns, in order. One-shot watches that it meets are gone afterwards.
+    pub fn fire(&self, event: EventKind, path: &str) -> Vec<Arc<Outbox>> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let mut tables = self.lock();
-        let Some(watches) = tables.paths.get_mut(path) else { return Vec::new() };
-        let kinds: &[WatchKind] = match kind {
-            EventKind::Created | EventKind::DataChanged => &[WatchKind::Data],
-            EventKind::ChildrenChanged => &[WatchKind::Child],
-            EventKind::Deleted => &[WatchKind::Data, WatchKind::Child],
-            _ => &[],
-        };
-        let mut fired = Watchers::new();
-        let mut taken = Vec::new();
+        let mut met = Met::default();
+        tables.meet(path, event, &WatchKind::ALL, &mut met);
+        if tables.recursive > 0 && event != EventKind::ChildrenChanged {
+            let mut above = keeper_types::parent(path);
+            while let Some(at) = above {
+                tables.meet(at, event, &[WatchKind::PersistentRecursive], &mut met);
+                above = keeper_types::parent(at);
+            }
+        }
+        self.count.fetch_sub(met.taken, Ordering::Relaxed);
+        met.fired.into_values().collect()
+    }
+
+    /// Whether the connection has a watch of one of these kinds on the path.
+    pub fn has(&self, id: ConnectionId, kinds: &[WatchKind], path: &str) -> bool {
+        let tables = self.lock();
+        let Some(own) = tables.connections.get(&id) else { return false };
+        kinds.iter().any(|kind| own.contains(&(*kind, Box::from(path))))
+    }
+
+    /// Takes watches of these kinds away; false when there was none.
+    pub fn remove(&self, id: ConnectionId, kinds: &[WatchKind], path: &str) -> bool {
+        let mut tables = self.lock();
+        let mut removed = 0;
         for kind in kinds {
-            for (id, outbox) in std::mem::take(watches.of(*kind)) {
-                taken.push((id, *kind));
-                fired.insert(id, outbox);
+            let own = tables.connections.get_mut(&id);
+            if own.is_some_and(|own| own.remove(&(*kind, Box::from(path)))) {
+                tables.remove(id, *kind, path);
+                removed += 1;
             }
         }
-        if watches.is_empty() {
-            tables.paths.remove(path);
-        }
-        for (id, kind) in &taken {
-            if let Some(own) = tables.connections.get_mut(id) {
-                own.remove(&(*kind, Box::from(path)));
-            }
-        }
-        self.count.fetch_sub(taken.len(), Ordering::Relaxed);
-        fired.into_values().collect()
+        self.count.fetch_sub(removed, Ordering::Relaxed);
+        removed > 0
     }
 
     /// The connection is gone.
@@ -117,12 +191,7 @@ impl Watches {
         let Some(own) = tables.connections.remove(&id) else { return };
         self.count.fetch_sub(own.len(), Ordering::Relaxed);
         for (kind, path) in own {
-            if let Some(watches) = tables.paths.get_mut(&*path) {
-                watches.of(kind).remove(&id);
-                if watches.is_empty() {
-                    tables.paths.remove(&*path);
-                }
-            }
+            tables.remove(id, kind, &path);
         }
     }
 
@@ -178,6 +247,42 @@ mod tests {
         watches.remove_connection(1);
         let left: Vec<u64> = watches.fire(EventKind::Created, "/a").iter().map(|outbox| outbox.id).collect();
         assert_eq!(left, [2]);
+    }
+
+    #[test]
+    fn a_persistent_watch_stays_and_sees_data_and_children() {
+        let watches = Watches::default();
+        let outbox = Outbox::new(1);
+        watches.add(&outbox, WatchKind::Persistent, "/a", MANY);
+        use EventKind::*;
+        for event in [Created, DataChanged, ChildrenChanged, Deleted, Created] {
+            assert_eq!(watches.fire(event, "/a").len(), 1, "{event:?}");
+            assert!(watches.fire(event, "/a/b").is_empty(), "{event:?} below");
+        }
+        assert!(watches.remove(1, &[WatchKind::Persistent], "/a"));
+        assert!(!watches.remove(1, &[WatchKind::Persistent], "/a"));
+        assert!(watches.fire(DataChanged, "/a").is_empty());
+        assert_eq!(watches.summary().watches, 0);
+    }
+
+    #[test]
+    fn a_recursive_watch_sees_every_node_below_but_no_change_of_children() {
+        let watches = Watches::default();
+        let outbox = Outbox::new(1);
+        watches.add(&outbox, WatchKind::PersistentRecursive, "/a", MANY);
+        use EventKind::*;
+        for path in ["/a", "/a/b", "/a/b/c"] {
+            for event in [Created, DataChanged, Deleted] {
+                assert_eq!(watches.fire(event, path).len(), 1, "{event:?} {path}");
+            }
+            assert!(watches.fire(ChildrenChanged, path).is_empty(), "{path}");
+        }
+        assert!(watches.fire(Created, "/ab").is_empty());
+        watches.add(&outbox, WatchKind::PersistentRecursive, "/", MANY);
+        assert_eq!(watches.fire(Created, "/ab").len(), 1);
+        assert_eq!(watches.fire(Created, "/a/b").len(), 1, "two watches, one packet");
+        watches.remove_connection(1);
+        assert!(watches.fire(Created, "/a").is_empty());
     }
 
     #[test]

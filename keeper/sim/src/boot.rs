@@ -13,6 +13,7 @@ fn member(node: u32) -> Member {
         peer_address: peer_address(node),
         client_address: format!("keeper-{node}:2181"),
         name: format!("keeper-{node}"),
+        election_port: 0,
     }
 }
 

@@ -5,7 +5,10 @@ mod overlay;
 
 use keeper_server::auth::Secret;
 use keeper_server::four_letter::WORDS;
-use keeper_server::limits::{CONNECTIONS_MAX_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT};
+use keeper_server::limits::{
+    CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT,
+    TTL_PERIOD_DEFAULT,
+};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -34,6 +37,14 @@ pub struct Config {
     pub log: Log,
     #[serde(default)]
     pub auth: Auth,
+    #[serde(default)]
+    pub quota: Quota,
+    #[serde(default)]
+    pub reconfig: Reconfig,
+    #[serde(default)]
+    pub read_only: ReadOnly,
+    #[serde(default)]
+    pub cleanup: Cleanup,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -180,6 +191,45 @@ fn hide<S: serde::Serializer>(secret: &Option<String>, serializer: S) -> Result<
     secret.as_ref().map(|_| "(hidden)").serialize(serializer)
 }
 
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quota {
+    /// Writes beyond a hard limit under `/zookeeper/quota` are refused (ZooKeeper `enforceQuota`).
+    pub enforce: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Reconfig {
+    /// Clients that may write `/zookeeper/config` change the membership (ZooKeeper `reconfigEnabled`).
+    pub enabled: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadOnly {
+    /// Without a quorum, clients that ask for it may read (ZooKeeper `readonlymode.enabled`).
+    pub enabled: bool,
+}
+
+/// How often the leader looks for nodes whose time has come.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cleanup {
+    pub ttl_period_ms: u64,
+    /// Of empty containers (ZooKeeper `znode.container.checkIntervalMs`).
+    pub container_period_ms: u64,
+}
+
+impl Default for Cleanup {
+    fn default() -> Cleanup {
+        Cleanup {
+            ttl_period_ms: TTL_PERIOD_DEFAULT.as_millis() as u64,
+            container_period_ms: CONTAINER_PERIOD_DEFAULT.as_millis() as u64,
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {file}: {cause}")]
@@ -236,6 +286,10 @@ impl Config {
             }
         }
         self.auth.check()?;
+        let Cleanup { ttl_period_ms, container_period_ms } = self.cleanup;
+        if ttl_period_ms == 0 || container_period_ms == 0 {
+            return wrong("cleanup", "a period of 0 ms; the least is 1".into());
+        }
         if self.log.segment_bytes < 1 << 20 {
             return wrong("log.segment_bytes", format!("{} is less than 1048576", self.log.segment_bytes));
         }

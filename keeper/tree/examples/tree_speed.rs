@@ -29,7 +29,14 @@ struct Writer {
 impl Writer {
     fn apply(&mut self, op: CommandOp<'_>) -> Outcome {
         let generation = Generation(1);
-        let command = Command { session: self.session, generation, identities: &[], op, want_reply: false };
+        let command = Command {
+            session: self.session,
+            generation,
+            identities: &[],
+            op,
+            enforce_quota: false,
+            want_reply: false,
+        };
         let applied = self.tree.apply(&command, &mut Deaf);
         applied.result.unwrap_or_else(|code| panic!("{command:?}: {code}"))
     }

@@ -11,6 +11,7 @@ use keeper_types::{
 use crate::acl::resolve;
 use crate::acl_table::{AclRef, OPEN};
 use crate::command::{Applied, Command, CommandOp, Outcome, Sink};
+use crate::lifetime::{Lifetime, TTL_MS_MAX};
 use crate::multi::Journal;
 use crate::node::{Node, NodeId, ROOT};
 use crate::session::{Session, id_of};
@@ -22,12 +23,14 @@ use crate::{digest, path};
 pub(crate) struct Writer<'a> {
     pub session: SessionId,
     pub identities: &'a [AclId],
+    /// Hard limits of quotas are held.
+    pub enforce_quota: bool,
 }
 
 /// A change that was made, for telling the sink once the whole command has succeeded.
 pub(crate) enum Change<'a> {
     Created { path: Cow<'a, str> },
-    Deleted { path: &'a str },
+    Deleted { path: Cow<'a, str> },
     DataSet { path: &'a str },
 }
 
@@ -69,6 +72,16 @@ impl Tree {
                 self.zxid.0 += 1;
                 self.check_session(command).map(|()| self.end_session(command.session, sink))
             }
+            CommandOp::CleanUp { path } => {
+                self.zxid.0 += 1;
+                self.clean_up(path, sink);
+                Ok(Outcome::None)
+            }
+            CommandOp::SetConfig { text } => {
+                self.zxid.0 += 1;
+                self.set_config(text, sink);
+                Ok(Outcome::None)
+            }
             CommandOp::Request(request) => {
                 self.zxid.0 += 1;
                 self.check_session(command).and_then(|()| self.write(command, request, sink))
@@ -91,17 +104,32 @@ impl Tree {
         request: &Request<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Outcome, ErrorCode> {
-        let writer = Writer { session: command.session, identities: command.identities };
+        let writer = Writer {
+            session: command.session,
+            identities: command.identities,
+            enforce_quota: command.enforce_quota,
+        };
         let mut journal = Journal::off();
         let (change, response) = match request {
             Request::Create(op, request) => {
-                let (id, path) = self.create(writer, request, &mut journal)?;
+                let (id, path) = self.create(writer, *op, request, &mut journal)?;
                 let response = command.want_reply.then(|| self.created(*op, id, &path));
-                (Some(Change::Created { path }), response)
+                (id.map(|_| Change::Created { path }), response)
             }
             Request::Delete(request) => {
                 self.delete(writer, request, &mut journal)?;
-                (Some(Change::Deleted { path: request.path }), Some(Response::Empty))
+                (Some(Change::Deleted { path: request.path.into() }), Some(Response::Empty))
+            }
+            Request::TryRemove(request) => {
+                let removed = self.try_remove(writer, request, &mut journal)?;
+                let change = removed.then(|| Change::Deleted { path: request.path.into() });
+                (change, Some(Response::Empty))
+            }
+            Request::RemoveRecursive(request) => {
+                for path in self.remove_recursive(writer, request, &mut journal)? {
+                    Change::Deleted { path: path.into() }.tell(sink, self.zxid);
+                }
+                (None, Some(Response::Empty))
             }
             Request::SetData(request) => {
                 let stat = self.set_data(writer, request, &mut journal)?;
@@ -112,6 +140,14 @@ impl Tree {
             }
             Request::Check(request) => {
                 self.check(writer, request)?;
+                (None, Some(Response::Empty))
+            }
+            Request::CheckNotExists(request) => {
+                self.check_not_exists(writer, request)?;
+                (None, Some(Response::Empty))
+            }
+            Request::CheckStat(request) => {
+                self.check_stat(writer, request)?;
                 (None, Some(Response::Empty))
             }
             Request::Multi(ops) => return self.multi(writer, ops, command.want_reply, sink),
@@ -126,23 +162,25 @@ impl Tree {
         })
     }
 
-    fn created(&self, op: OpCode, id: NodeId, path: &str) -> Response {
-        match op {
-            OpCode::Create2 => Response::Create2 { path: path.into(), stat: self.store.node(id).stat() },
+    fn created(&self, op: OpCode, id: Option<NodeId>, path: &str) -> Response {
+        match id {
+            Some(id) if answers_stat(op) => {
+                Response::Create2 { path: path.into(), stat: self.store.node(id).stat() }
+            }
             _ => Response::Create { path: path.into() },
         }
     }
 
+    /// No id: createIfNotExists found the node.
     pub(crate) fn create<'a>(
         &mut self,
         writer: Writer<'_>,
+        op: OpCode,
         request: &CreateRequest<'a>,
         journal: &mut Journal,
-    ) -> Result<(NodeId, Cow<'a, str>), ErrorCode> {
+    ) -> Result<(Option<NodeId>, Cow<'a, str>), ErrorCode> {
         let mode = CreateMode::from_i32(request.flags).ok_or(ErrorCode::BadArguments)?;
-        if matches!(mode, CreateMode::PersistentTtl | CreateMode::PersistentSequentialTtl) {
-            return Err(ErrorCode::Unimplemented);
-        }
+        let lifetime = lifetime(op, mode, request.ttl_ms, writer.session)?;
         let parent_path = path::parent_of_new(request.path)?;
         let resolved =
             if is_open(&request.acl) { None } else { Some(resolve(&request.acl, writer.identities)?) };
@@ -154,20 +192,21 @@ impl Tree {
         } else {
             Cow::Borrowed(request.path)
         };
-        path::check(&path)?;
+        path::check_writable(&path)?;
         if self.store.find(&path).is_some() {
-            return Err(ErrorCode::NodeExists);
+            let fine = op == OpCode::CreateIfNotExists;
+            return if fine { Ok((None, path)) } else { Err(ErrorCode::NodeExists) };
         }
-        if parent_node.ephemeral_owner != 0 {
+        if parent_node.lifetime().session().is_some() {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
+        self.check_quota(writer, &path, request.data.map_or(0, <[u8]>::len) as i64, 1)?;
         if !self.store.has_room() {
             return Err(ErrorCode::OutOfMemory);
         }
         let acl = self.intern(resolved);
-        let owner = if mode.is_ephemeral() { writer.session } else { SessionId(0) };
-        let id = self.place_new(parent, &path, request.data, acl, owner, journal);
-        Ok((id, path))
+        let id = self.place_new(parent, &path, request.data, acl, lifetime, journal);
+        Ok((Some(id), path))
     }
 
     fn place_new(
@@ -176,7 +215,7 @@ impl Tree {
         path: &str,
         data: Option<&[u8]>,
         acl: AclRef,
-        owner: SessionId,
+        lifetime: Lifetime,
         journal: &mut Journal,
     ) -> NodeId {
         let mut node = Node::new(keeper_types::base_name(path), data);
@@ -184,12 +223,11 @@ impl Tree {
         node.parent = parent;
         (node.czxid, node.mzxid, node.pzxid) = (self.zxid.0, self.zxid.0, self.zxid.0);
         (node.ctime, node.mtime) = (self.time_ms, self.time_ms);
-        node.ephemeral_owner = owner.0;
+        node.owner = lifetime.owner();
         let (id, before) = self.store.insert(node, path);
-        if owner.0 != 0 {
-            self.ephemerals.insert((owner, id));
-        }
+        self.note_lifetime(lifetime, id);
         journal.created(id, before);
+        self.count_created(path, data.map_or(0, <[u8]>::len) as i64, journal);
         id
     }
 
@@ -212,14 +250,14 @@ impl Tree {
         Ok(())
     }
 
-    fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) {
+    pub(crate) fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) {
         let (node, before) = self.store.remove(id, path, self.zxid.0);
-        if node.ephemeral_owner != 0 {
-            self.ephemerals.remove(&(SessionId(node.ephemeral_owner), id));
-        }
+        self.forget_lifetime(node.lifetime(), id);
+        let bytes = node.data_length() as i64;
         if let Some(node) = journal.removed(id, node, before) {
             self.store.acls.release(node.acl);
         }
+        self.count_removed(path, bytes, journal);
     }
 
     pub(crate) fn set_data(
@@ -228,19 +266,23 @@ impl Tree {
         request: &SetDataRequest<'_>,
         journal: &mut Journal,
     ) -> Result<Stat, ErrorCode> {
-        path::check(request.path)?;
+        path::check_writable(request.path)?;
         let id = self.find(request.path)?;
         let node = self.store.node(id);
         self.allow(node.acl, Perms::WRITE, writer)?;
         let version = next_version(node.version, request.version)?;
+        let more = request.data.map_or(0, <[u8]>::len) as i64 - node.data_length() as i64;
+        self.check_quota(writer, request.path, more, 0)?;
+        let node = self.store.node(id);
         let (version_before, mzxid_before, mtime_before) = (node.version, node.mzxid, node.mtime);
         let old = self.store.set_data(id, request.data, version, self.zxid.0, self.time_ms);
         journal.data_set(id, old, version_before, mzxid_before, mtime_before);
+        self.count_change(request.path, more, 0, journal);
         Ok(self.store.node(id).stat())
     }
 
     fn set_acl(&mut self, writer: Writer<'_>, request: &SetAclRequest<'_>) -> Result<Stat, ErrorCode> {
-        path::check(request.path)?;
+        path::check_writable(request.path)?;
         let resolved = resolve(&request.acl, writer.identities)?;
         let id = self.find(request.path)?;
         let node = self.store.node(id);
@@ -252,10 +294,21 @@ impl Tree {
     }
 
     pub(crate) fn check(&self, writer: Writer<'_>, request: &CheckRequest<'_>) -> Result<(), ErrorCode> {
-        path::check(request.path)?;
+        path::check_writable(request.path)?;
         let node = self.store.node(self.find(request.path)?);
         self.allow(node.acl, Perms::READ, writer)?;
         next_version(node.version, request.version).map(drop)
+    }
+
+    /// The committed membership, where clients look for it: ZooKeeper's node, and ClickHouse's under `/keeper`, which
+    /// the member shows in its place.
+    fn set_config(&mut self, text: &str, sink: &mut dyn Sink) {
+        let Some(id) = self.store.find(path::CONFIG) else { return };
+        let Ok(version) = next_version(self.store.node(id).version, -1) else { return };
+        self.store.set_data(id, Some(text.as_bytes()), version, self.zxid.0, self.time_ms);
+        for path in [path::CONFIG, path::KEEPER_CONFIG] {
+            Change::DataSet { path }.tell(sink, self.zxid);
+        }
     }
 
     fn create_session(&mut self, timeout_ms: i32, password: [u8; 16]) -> Outcome {
@@ -300,7 +353,7 @@ impl Tree {
             self.remove_node(*node, path, &mut Journal::off());
         }
         for (path, _) in &nodes {
-            Change::Deleted { path }.tell(sink, self.zxid);
+            Change::Deleted { path: path.into() }.tell(sink, self.zxid);
         }
         sink.session_ended(id);
         Outcome::None
@@ -310,7 +363,7 @@ impl Tree {
         self.store.find(path).ok_or(ErrorCode::NoNode)
     }
 
-    fn allow(&self, acl: AclRef, wanted: Perms, writer: Writer<'_>) -> Result<(), ErrorCode> {
+    pub(crate) fn allow(&self, acl: AclRef, wanted: Perms, writer: Writer<'_>) -> Result<(), ErrorCode> {
         if self.store.acls.allows(acl, wanted, writer.identities) { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
@@ -324,6 +377,33 @@ impl Tree {
             }
         }
     }
+}
+
+/// How long the new node is to live. ZooKeeper looks at the operation for containers and at the mode for the rest: a
+/// plain create with the container flag makes a plain node. A time to live belongs to exactly the TTL modes.
+fn lifetime(
+    op: OpCode,
+    mode: CreateMode,
+    ttl_ms: Option<i64>,
+    session: SessionId,
+) -> Result<Lifetime, ErrorCode> {
+    let is_ttl = matches!(mode, CreateMode::PersistentTtl | CreateMode::PersistentSequentialTtl);
+    match (op, ttl_ms) {
+        (OpCode::CreateTtl, Some(ttl_ms)) if is_ttl && (1..=TTL_MS_MAX).contains(&ttl_ms) => {
+            Ok(Lifetime::Ttl(ttl_ms))
+        }
+        (OpCode::CreateTtl, _) => Err(ErrorCode::BadArguments),
+        _ if is_ttl => Err(ErrorCode::BadArguments),
+        (OpCode::CreateIfNotExists, _) if mode.is_sequential() => Err(ErrorCode::BadArguments),
+        (OpCode::CreateContainer, _) => Ok(Lifetime::Container),
+        _ if mode.is_ephemeral() => Ok(Lifetime::Ephemeral(session)),
+        _ => Ok(Lifetime::Persistent),
+    }
+}
+
+/// ZooKeeper answers these with a Stat.
+pub(crate) fn answers_stat(op: OpCode) -> bool {
+    matches!(op, OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl)
 }
 
 /// The usual ACL, recognised without hashing it.

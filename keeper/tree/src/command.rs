@@ -29,6 +29,8 @@ pub struct Command<'a> {
     /// Who the connection has proved to be; the `ip` identity among them.
     pub identities: &'a [AclId],
     pub op: CommandOp<'a>,
+    /// The hard limits of quotas are held for this command.
+    pub enforce_quota: bool,
     /// False on the nodes that do not answer the client: no string is built then, and the outcome of a
     /// success is `Outcome::None` (a session's is always given).
     pub want_reply: bool,
@@ -36,7 +38,7 @@ pub struct Command<'a> {
 
 #[derive(Clone, Debug)]
 pub enum CommandOp<'a> {
-    /// create, create2, delete, setData, setACL, check, multi; others answer `Unimplemented`.
+    /// A request of the class `OpClass::Write`; others answer `Unimplemented`.
     Request(&'a Request<'a>),
     /// Changes nothing and consumes no zxid: its place in the order is all it is for.
     Sync,
@@ -52,6 +54,14 @@ pub enum CommandOp<'a> {
     CloseSession,
     /// Ends the session if `Command::generation` is still its current one.
     ExpireSession,
+    /// Removes a container or TTL node whose time has come, and nothing else. Of no session.
+    CleanUp {
+        path: &'a str,
+    },
+    /// The data of `/zookeeper/config`. Of no session.
+    SetConfig {
+        text: &'a str,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

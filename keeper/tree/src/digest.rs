@@ -44,7 +44,7 @@ pub(crate) fn stat(node: &Node) -> u64 {
             node.mtime as u64,
             versions,
             u64::from(node.aversion as u32),
-            node.ephemeral_owner as u64,
+            node.owner as u64,
         ],
     )
 }

@@ -11,20 +11,27 @@
 mod acl;
 mod acl_table;
 mod apply;
+mod cleanup;
 mod command;
 mod digest;
+mod lifetime;
 mod limits;
+mod list;
 mod multi;
 mod node;
 mod path;
+mod quota;
+mod recursive;
 mod session;
 mod snapshot;
 mod store;
 mod tree;
 
 pub use acl::{digest_identity, ip_identity};
+pub use cleanup::{CleanupCursor, Perishable};
 pub use command::{Admission, Applied, BatchId, Command, CommandOp, Counts, Outcome, SessionView, Sink};
 pub use limits::SNAPSHOT_CHUNK_BYTES_MAX;
+pub use list::{ChildFilter, ChildView};
 pub use snapshot::SnapshotError;
 pub use tree::Tree;
 

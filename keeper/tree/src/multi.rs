@@ -1,9 +1,9 @@
 //! multi: all of its operations under one zxid, or none. The operations are made one after another on the
 //! real tree, with a journal of how to take each back.
 
-use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, Response, SessionId};
+use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, Response};
 
-use crate::apply::{Change, Writer};
+use crate::apply::{Change, Writer, answers_stat};
 use crate::command::{Outcome, Sink};
 use crate::node::{Node, NodeId, OldData};
 use crate::store::ParentBefore;
@@ -74,22 +74,17 @@ impl Tree {
         want_reply: bool,
         sink: &mut dyn Sink,
     ) -> Result<Outcome, ErrorCode> {
-        if ops.iter().any(|op| matches!(op, MultiOp::Unserved(_))) {
-            return Err(ErrorCode::Unimplemented);
-        }
         let sums = self.store.sums();
         let mut journal = Journal::on();
         let mut changes = Vec::with_capacity(ops.len());
         let mut results = Vec::with_capacity(if want_reply { ops.len() } else { 0 });
         for (at, op) in ops.iter().enumerate() {
-            match self.multi_op(writer, op, want_reply, &mut journal) {
-                Ok((change, result)) => {
-                    changes.extend(change);
-                    results.extend(result);
-                }
+            match self.multi_op(writer, op, want_reply, &mut journal, &mut changes) {
+                Ok(result) => results.extend(result),
                 Err(code) => {
                     self.roll_back(journal);
                     self.store.restore_sums(sums);
+                    self.find_quotas_again(ops);
                     return Ok(if want_reply { failed(ops.len(), at, code) } else { Outcome::None });
                 }
             }
@@ -111,33 +106,65 @@ impl Tree {
         op: &MultiOp<'a>,
         want_reply: bool,
         journal: &mut Journal,
-    ) -> Result<(Option<Change<'a>>, Option<MultiResult>), ErrorCode> {
+        changes: &mut Vec<Change<'a>>,
+    ) -> Result<Option<MultiResult>, ErrorCode> {
+        let done = want_reply.then_some(MultiResult::Done(op.op()));
         Ok(match op {
             MultiOp::Create(op, request) => {
-                let (id, path) = self.create(writer, request, journal)?;
-                let result = want_reply.then(|| match op {
-                    OpCode::Create2 => {
-                        MultiResult::Create2 { path: path.to_string(), stat: self.store.node(id).stat() }
-                    }
-                    _ => MultiResult::Create { path: path.to_string() },
-                });
-                (Some(Change::Created { path }), result)
+                let (id, path) = self.create(writer, *op, request, journal)?;
+                let result = want_reply.then(|| self.multi_created(*op, id, path.to_string()));
+                changes.extend(id.map(|_| Change::Created { path }));
+                result
             }
             MultiOp::Delete(request) => {
                 self.delete(writer, request, journal)?;
-                (Some(Change::Deleted { path: request.path }), want_reply.then_some(MultiResult::Delete))
+                changes.push(Change::Deleted { path: request.path.into() });
+                done
+            }
+            MultiOp::TryRemove(request) => {
+                if self.try_remove(writer, request, journal)? {
+                    changes.push(Change::Deleted { path: request.path.into() });
+                }
+                done
+            }
+            MultiOp::RemoveRecursive(request) => {
+                let removed = self.remove_recursive(writer, request, journal)?;
+                changes.extend(removed.into_iter().map(|path| Change::Deleted { path: path.into() }));
+                done
             }
             MultiOp::SetData(request) => {
                 let stat = self.set_data(writer, request, journal)?;
-                let result = want_reply.then_some(MultiResult::SetData { stat });
-                (Some(Change::DataSet { path: request.path }), result)
+                changes.push(Change::DataSet { path: request.path });
+                want_reply.then_some(MultiResult::SetData { stat })
             }
             MultiOp::Check(request) => {
                 self.check(writer, request)?;
-                (None, want_reply.then_some(MultiResult::Check))
+                done
             }
-            MultiOp::Unserved(_) => return Err(ErrorCode::Unimplemented),
+            MultiOp::CheckNotExists(request) => {
+                self.check_not_exists(writer, request)?;
+                done
+            }
+            MultiOp::CheckStat(request) => {
+                self.check_stat(writer, request)?;
+                done
+            }
         })
+    }
+
+    fn multi_created(&self, op: OpCode, id: Option<NodeId>, path: String) -> MultiResult {
+        match id {
+            Some(id) if answers_stat(op) => MultiResult::Create2 { path, stat: self.store.node(id).stat() },
+            _ if op == OpCode::CreateIfNotExists => MultiResult::CreateIfNotExists { path },
+            _ => MultiResult::Create { path },
+        }
+    }
+
+    /// A multi that was taken back may have made or removed limits.
+    fn find_quotas_again(&mut self, ops: &[MultiOp<'_>]) {
+        if ops.iter().any(|op| op.path().starts_with("/zookeeper")) {
+            self.find_quotas();
+        }
     }
 
     /// Takes everything back, last first. The sums are the caller's.
@@ -146,21 +173,17 @@ impl Tree {
             match undo {
                 Undo::Create { id, before } => {
                     let node = self.store.undo_insert(id, before);
-                    if node.ephemeral_owner != 0 {
-                        self.ephemerals.remove(&(SessionId(node.ephemeral_owner), id));
-                    }
+                    self.forget_lifetime(node.lifetime(), id);
                     self.store.acls.release(node.acl);
                 }
                 Undo::Remove { id, node, before } => {
-                    let owner = node.ephemeral_owner;
+                    let lifetime = node.lifetime();
                     let back = self.store.undo_remove(node, before);
                     assert_eq!(
                         back, id,
                         "a rolled back deletion returns to the slot it left, as the slots are a stack"
                     );
-                    if owner != 0 {
-                        self.ephemerals.insert((SessionId(owner), id));
-                    }
+                    self.note_lifetime(lifetime, id);
                 }
                 Undo::SetData { id, old, version, mzxid, mtime } => {
                     self.store.undo_set_data(id, old, version, mzxid, mtime);

@@ -3,6 +3,7 @@
 use keeper_types::Stat;
 
 use crate::acl_table::{AclRef, OPEN};
+use crate::lifetime::Lifetime;
 
 /// Place of a node in the slab. Local to this process: never in a snapshot, an answer or the digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +41,8 @@ pub(crate) struct Node {
     /// Children ever created, wrapping as ZooKeeper's does; the next sequence suffix.
     pub creates: i32,
     pub aversion: i32,
-    pub ephemeral_owner: i64,
+    /// See [`Lifetime`].
+    pub owner: i64,
 }
 
 /// A node's data before a change, for undoing it.
@@ -69,8 +71,12 @@ impl Node {
             version: 0,
             creates: 0,
             aversion: 0,
-            ephemeral_owner: 0,
+            owner: 0,
         }
+    }
+
+    pub fn lifetime(&self) -> Lifetime {
+        Lifetime::of_owner(self.owner)
     }
 
     pub fn name(&self) -> &str {
@@ -119,7 +125,7 @@ impl Node {
             version: self.version,
             cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
-            ephemeral_owner: self.ephemeral_owner,
+            ephemeral_owner: self.lifetime().session().map_or(0, |session| session.0),
             data_length: self.data_length() as i32,
             num_children,
             pzxid: self.pzxid,

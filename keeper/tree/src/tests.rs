@@ -1,7 +1,10 @@
 //! Tests of the state machine through its public interface.
 
+mod clickhouse;
 mod facts;
 mod harness;
+mod lifetimes;
 mod model;
+mod quotas;
 mod random;
 mod snapshots;

@@ -8,6 +8,7 @@ use keeper_types::{Acl, AclId, ErrorCode, Perms, ServerId, SessionId, Stat, Zxid
 use crate::acl::redact;
 use crate::command::{Admission, BatchId, Counts, SessionView};
 use crate::digest;
+use crate::lifetime::Lifetime;
 use crate::node::{Node, NodeId, ROOT};
 use crate::session::Session;
 use crate::store::Store;
@@ -16,8 +17,12 @@ pub struct Tree {
     pub(crate) store: Store,
     /// By id, so that walking them has one order on every node.
     pub(crate) sessions: BTreeMap<SessionId, Session>,
-    /// Exactly the live nodes whose `ephemeral_owner` is not 0; each owner is in `sessions`.
+    /// Exactly the live ephemeral nodes; each owner is in `sessions`.
     pub(crate) ephemerals: BTreeSet<(SessionId, NodeId)>,
+    /// Exactly the live containers and TTL nodes: what the clean-up looks at.
+    pub(crate) perishable: BTreeSet<NodeId>,
+    /// Paths that have limits under `/zookeeper/quota`.
+    pub(crate) quotas: BTreeSet<String>,
     /// Sum of `digest::session` over `sessions`.
     pub(crate) sessions_digest: u64,
     /// Sessions ever created; the last one's number.
@@ -59,6 +64,8 @@ impl Tree {
             store,
             sessions: BTreeMap::new(),
             ephemerals: BTreeSet::new(),
+            perishable: BTreeSet::new(),
+            quotas: BTreeSet::new(),
             sessions_digest: 0,
             sessions_created: 0,
             origins: BTreeMap::new(),
@@ -124,6 +131,12 @@ impl Tree {
         Ok((if open { list.to_vec() } else { redact(list) }, node.stat()))
     }
 
+    /// Whether these identities may change the data of a node.
+    pub fn may_write(&self, path: &str, identities: &[AclId]) -> bool {
+        let id = self.store.find(path);
+        id.is_some_and(|id| self.store.acls.allows(self.store.node(id).acl, Perms::WRITE, identities))
+    }
+
     /// As [`Tree::exists`], for watches that are set again: any text that names no node is just absent.
     pub fn stat(&self, path: &str) -> Option<Stat> {
         self.store.find(path).map(|id| self.store.node(id).stat())
@@ -170,7 +183,24 @@ impl Tree {
         }
     }
 
-    fn readable(&self, path: &str, identities: &[AclId]) -> Result<&Node, ErrorCode> {
+    /// Keeps the sets of nodes that do not live for ever.
+    pub(crate) fn note_lifetime(&mut self, lifetime: Lifetime, id: NodeId) {
+        if let Some(session) = lifetime.session() {
+            self.ephemerals.insert((session, id));
+        } else if lifetime.is_perishable() {
+            self.perishable.insert(id);
+        }
+    }
+
+    pub(crate) fn forget_lifetime(&mut self, lifetime: Lifetime, id: NodeId) {
+        if let Some(session) = lifetime.session() {
+            self.ephemerals.remove(&(session, id));
+        } else if lifetime.is_perishable() {
+            self.perishable.remove(&id);
+        }
+    }
+
+    pub(crate) fn readable(&self, path: &str, identities: &[AclId]) -> Result<&Node, ErrorCode> {
         let node = self.store.node(self.lookup(path)?);
         if self.store.acls.allows(node.acl, Perms::READ, identities) {
             Ok(node)
@@ -179,7 +209,7 @@ impl Tree {
         }
     }
 
-    fn lookup(&self, path: &str) -> Result<NodeId, ErrorCode> {
+    pub(crate) fn lookup(&self, path: &str) -> Result<NodeId, ErrorCode> {
         match self.store.find(path) {
             Some(id) => Ok(id),
             None if keeper_types::validate(path).is_err() => Err(ErrorCode::BadArguments),

@@ -22,8 +22,8 @@ pub use op::{OpClass, OpCode};
 pub use path::{PathError, base_name, parent, validate};
 pub use request::{
     AuthRequest, CheckRequest, CheckStatRequest, ConnectRequest, CreateMode, CreateRequest, DeleteRequest,
-    ListRequest, MultiOp, ReadRequest, ReconfigRequest, Request, SetAclRequest, SetDataRequest,
-    SetWatchesRequest, WatchTypeRequest,
+    ListRequest, MultiOp, ReadRequest, ReconfigRequest, RecursiveRequest, Request, SetAclRequest,
+    SetDataRequest, SetWatchesRequest, WatchTypeRequest,
 };
 pub use response::{ConnectResponse, MultiResult, Response};
 pub use stat::Stat;

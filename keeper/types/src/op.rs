@@ -9,7 +9,9 @@ pub enum OpClass {
     Write,
     /// Concerns the connection or the session itself.
     Session,
-    /// Known, but answered with `Unimplemented` by this version.
+    /// Changes who is a member, through consensus.
+    Membership,
+    /// Known, but never from a client: answered with `Unimplemented`.
     Unserved,
 }
 
@@ -55,29 +57,30 @@ ops! {
     Check = 13 Write,
     Multi = 14 Write,
     Create2 = 15 Write,
-    Reconfig = 16 Unserved,
-    CheckWatches = 17 Unserved,
-    RemoveWatches = 18 Unserved,
-    CreateContainer = 19 Unserved,
+    Reconfig = 16 Membership,
+    CheckWatches = 17 Read,
+    RemoveWatches = 18 Read,
+    CreateContainer = 19 Write,
+    /// Internal in ZooKeeper too: the leader's clean-up.
     DeleteContainer = 20 Unserved,
-    CreateTtl = 21 Unserved,
-    MultiRead = 22 Unserved,
+    CreateTtl = 21 Write,
+    MultiRead = 22 Read,
     Auth = 100 Session,
     SetWatches = 101 Session,
     Sasl = 102 Session,
-    GetEphemerals = 103 Unserved,
-    GetAllChildrenNumber = 104 Unserved,
-    SetWatches2 = 105 Unserved,
-    AddWatch = 106 Unserved,
-    WhoAmI = 107 Unserved,
-    FilteredList = 500 Unserved,
-    CheckNotExists = 501 Unserved,
-    CreateIfNotExists = 502 Unserved,
-    RemoveRecursive = 503 Unserved,
-    CheckStat = 504 Unserved,
-    TryRemove = 505 Unserved,
-    FilteredListWithStatsAndData = 506 Unserved,
-    ListRecursive = 507 Unserved,
+    GetEphemerals = 103 Read,
+    GetAllChildrenNumber = 104 Read,
+    SetWatches2 = 105 Session,
+    AddWatch = 106 Read,
+    WhoAmI = 107 Read,
+    FilteredList = 500 Read,
+    CheckNotExists = 501 Write,
+    CreateIfNotExists = 502 Write,
+    RemoveRecursive = 503 Write,
+    CheckStat = 504 Write,
+    TryRemove = 505 Write,
+    FilteredListWithStatsAndData = 506 Read,
+    ListRecursive = 507 Read,
 }
 
 impl OpCode {

@@ -157,21 +157,57 @@ pub struct ListRequest<'a> {
     pub with_data: bool,
 }
 
+/// ClickHouse 503 and 507: a node with all below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecursiveRequest<'a> {
+    pub path: &'a str,
+    /// More than so many nodes are an error (503) or left out (507).
+    pub nodes_max: u32,
+}
+
 /// One operation inside a multi.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiOp<'a> {
-    /// create or create2; both are answered as ZooKeeper answers them, see `keeper-wire`.
+    /// create, create2, createContainer, createTTL or createIfNotExists.
     Create(OpCode, CreateRequest<'a>),
     Delete(DeleteRequest<'a>),
     SetData(SetDataRequest<'a>),
     Check(CheckRequest<'a>),
-    /// Known operations this version does not serve inside a multi; the whole multi answers `Unimplemented`.
-    Unserved(OpCode),
+    CheckNotExists(CheckRequest<'a>),
+    CheckStat(CheckStatRequest<'a>),
+    TryRemove(DeleteRequest<'a>),
+    RemoveRecursive(RecursiveRequest<'a>),
+}
+
+impl MultiOp<'_> {
+    pub fn op(&self) -> OpCode {
+        match self {
+            MultiOp::Create(op, _) => *op,
+            MultiOp::Delete(_) => OpCode::Delete,
+            MultiOp::SetData(_) => OpCode::SetData,
+            MultiOp::Check(_) => OpCode::Check,
+            MultiOp::CheckNotExists(_) => OpCode::CheckNotExists,
+            MultiOp::CheckStat(_) => OpCode::CheckStat,
+            MultiOp::TryRemove(_) => OpCode::TryRemove,
+            MultiOp::RemoveRecursive(_) => OpCode::RemoveRecursive,
+        }
+    }
+
+    pub fn path(&self) -> &str {
+        match self {
+            MultiOp::Create(_, create) => create.path,
+            MultiOp::Delete(delete) | MultiOp::TryRemove(delete) => delete.path,
+            MultiOp::SetData(set) => set.path,
+            MultiOp::Check(check) | MultiOp::CheckNotExists(check) => check.path,
+            MultiOp::CheckStat(check) => check.path,
+            MultiOp::RemoveRecursive(remove) => remove.path,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// create or create2.
+    /// create, create2, createContainer, createTTL or createIfNotExists.
     Create(OpCode, CreateRequest<'a>),
     Delete(DeleteRequest<'a>),
     Exists(ReadRequest<'a>),
@@ -192,10 +228,8 @@ pub enum Request<'a> {
     CheckWatches(WatchTypeRequest<'a>),
     RemoveWatches(WatchTypeRequest<'a>),
     AddWatch(WatchTypeRequest<'a>),
-    CreateContainer(CreateRequest<'a>),
-    CreateTtl(CreateRequest<'a>),
-    CreateIfNotExists(CreateRequest<'a>),
-    MultiRead(Vec<(OpCode, ReadRequest<'a>)>),
+    /// Each one of exists, getData, getChildren, getChildren2, filteredList and 506.
+    MultiRead(Vec<Request<'a>>),
     Sasl(&'a [u8]),
     GetEphemerals(&'a str),
     GetAllChildrenNumber(&'a str),
@@ -204,16 +238,10 @@ pub enum Request<'a> {
     FilteredList(ListRequest<'a>),
     FilteredListWithStatsAndData(ListRequest<'a>),
     CheckNotExists(CheckRequest<'a>),
-    RemoveRecursive {
-        path: &'a str,
-        nodes_max: u32,
-    },
+    RemoveRecursive(RecursiveRequest<'a>),
     CheckStat(CheckStatRequest<'a>),
     TryRemove(DeleteRequest<'a>),
-    ListRecursive {
-        path: &'a str,
-        nodes_max: u32,
-    },
+    ListRecursive(RecursiveRequest<'a>),
 }
 
 impl Request<'_> {
@@ -239,9 +267,6 @@ impl Request<'_> {
             Request::CheckWatches(_) => OpCode::CheckWatches,
             Request::RemoveWatches(_) => OpCode::RemoveWatches,
             Request::AddWatch(_) => OpCode::AddWatch,
-            Request::CreateContainer(_) => OpCode::CreateContainer,
-            Request::CreateTtl(_) => OpCode::CreateTtl,
-            Request::CreateIfNotExists(_) => OpCode::CreateIfNotExists,
             Request::MultiRead(_) => OpCode::MultiRead,
             Request::Sasl(_) => OpCode::Sasl,
             Request::GetEphemerals(_) => OpCode::GetEphemerals,
@@ -251,10 +276,10 @@ impl Request<'_> {
             Request::FilteredList(_) => OpCode::FilteredList,
             Request::FilteredListWithStatsAndData(_) => OpCode::FilteredListWithStatsAndData,
             Request::CheckNotExists(_) => OpCode::CheckNotExists,
-            Request::RemoveRecursive { .. } => OpCode::RemoveRecursive,
+            Request::RemoveRecursive(_) => OpCode::RemoveRecursive,
             Request::CheckStat(_) => OpCode::CheckStat,
             Request::TryRemove(_) => OpCode::TryRemove,
-            Request::ListRecursive { .. } => OpCode::ListRecursive,
+            Request::ListRecursive(_) => OpCode::ListRecursive,
         }
     }
 }

@@ -19,22 +19,26 @@ pub enum MultiResult {
     Create {
         path: String,
     },
+    /// create2, createContainer and createTTL, which ZooKeeper answers as create2.
     Create2 {
         path: String,
         stat: Stat,
     },
-    Delete,
+    CreateIfNotExists {
+        path: String,
+    },
     SetData {
         stat: Stat,
     },
-    Check,
+    /// An operation whose success has no body: delete, check, tryRemove, removeRecursive and the other checks.
+    Done(OpCode),
     /// `None` stands for err 0: an operation before the one that failed.
     Error(Option<ErrorCode>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// ping, delete, check, auth, setWatches, close: a header alone.
+    /// ping, delete, check, auth, setWatches, close and the like: a header alone.
     Empty,
     Create {
         path: String,

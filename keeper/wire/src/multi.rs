@@ -8,11 +8,11 @@ use crate::jute::{Decoded, Reader, put_stat, put_string};
 use crate::malformed::{Malformed, Problem};
 use crate::reply::{put_response, read_response};
 use crate::request::{
-    put_create, put_path_and_i32, put_read, put_set_data, read_check, read_create, read_delete, read_list,
-    read_read, read_set_data,
+    put_check_stat, put_create, put_path_and_i32, put_recursive, put_request, put_set_data, read_check,
+    read_check_stat, read_create, read_delete, read_recursive, read_request, read_set_data,
 };
 use bytes::{BufMut, BytesMut};
-use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, ReadRequest, Response};
+use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, Request, Response};
 
 /// The type of an error record and of the closing header.
 const TYPE_ERROR: i32 = -1;
@@ -62,74 +62,43 @@ pub(crate) fn read_ops<'a>(reader: &mut Reader<'a>) -> Decoded<Vec<MultiOp<'a>>>
 }
 
 fn read_op<'a>(op: OpCode, reader: &mut Reader<'a>) -> Decoded<MultiOp<'a>> {
-    match op {
-        OpCode::Create | OpCode::Create2 => return Ok(MultiOp::Create(op, read_create(op, reader)?)),
-        OpCode::Delete => return Ok(MultiOp::Delete(read_delete(reader)?)),
-        OpCode::SetData => return Ok(MultiOp::SetData(read_set_data(reader)?)),
-        OpCode::Check => return Ok(MultiOp::Check(read_check(reader)?)),
-        // The rest is read only to find where it ends.
-        OpCode::CreateContainer | OpCode::CreateTtl | OpCode::CreateIfNotExists => {
-            read_create(op, reader)?;
-        }
-        OpCode::TryRemove | OpCode::CheckNotExists => {
-            read_check(reader)?;
-        }
-        OpCode::RemoveRecursive => {
-            reader.string("path")?;
-            reader.u32("limit")?;
-        }
-        OpCode::CheckStat => {
-            read_check(reader)?;
-            reader.stat()?;
-        }
-        OpCode::Exists | OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2 => {
-            read_read(reader)?;
-        }
-        OpCode::FilteredList | OpCode::FilteredListWithStatsAndData => {
-            read_list(op, reader)?;
-        }
+    Ok(match op {
+        OpCode::Create
+        | OpCode::Create2
+        | OpCode::CreateContainer
+        | OpCode::CreateTtl
+        | OpCode::CreateIfNotExists => MultiOp::Create(op, read_create(op, reader)?),
+        OpCode::Delete => MultiOp::Delete(read_delete(reader)?),
+        OpCode::SetData => MultiOp::SetData(read_set_data(reader)?),
+        OpCode::Check => MultiOp::Check(read_check(reader)?),
+        OpCode::CheckNotExists => MultiOp::CheckNotExists(read_check(reader)?),
+        OpCode::CheckStat => MultiOp::CheckStat(read_check_stat(reader)?),
+        OpCode::TryRemove => MultiOp::TryRemove(read_delete(reader)?),
+        OpCode::RemoveRecursive => MultiOp::RemoveRecursive(read_recursive(reader)?),
         _ => return Err(unknown(op.as_i32())),
-    }
-    Ok(MultiOp::Unserved(op))
+    })
 }
 
 pub(crate) fn put_ops(ops: &[MultiOp<'_>], out: &mut BytesMut) {
     for op in ops {
-        let kind = match op {
-            MultiOp::Create(op, _) | MultiOp::Unserved(op) => *op,
-            MultiOp::Delete(_) => OpCode::Delete,
-            MultiOp::SetData(_) => OpCode::SetData,
-            MultiOp::Check(_) => OpCode::Check,
-        };
-        put_header(kind.as_i32(), -1, out);
+        put_header(op.op().as_i32(), -1, out);
         match op {
             MultiOp::Create(op, create) => put_create(*op, create, out),
-            MultiOp::Delete(delete) => put_path_and_i32(delete.path, delete.version, out),
+            MultiOp::Delete(delete) | MultiOp::TryRemove(delete) => {
+                put_path_and_i32(delete.path, delete.version, out);
+            }
             MultiOp::SetData(set) => put_set_data(set, out),
-            MultiOp::Check(check) => put_path_and_i32(check.path, check.version, out),
-            MultiOp::Unserved(op) => put_unserved(*op, out),
+            MultiOp::Check(check) | MultiOp::CheckNotExists(check) => {
+                put_path_and_i32(check.path, check.version, out);
+            }
+            MultiOp::CheckStat(check) => put_check_stat(check, out),
+            MultiOp::RemoveRecursive(remove) => put_recursive(remove, out),
         }
     }
     put_closing(out);
 }
 
-/// The value has lost its body: the shortest one that reads back as the same operation stands for it.
-fn put_unserved(op: OpCode, out: &mut BytesMut) {
-    let zeros = match op {
-        OpCode::CreateTtl => 4 + 4 + 4 + 8,
-        OpCode::CreateContainer | OpCode::CreateIfNotExists => 4 + 4 + 4,
-        OpCode::CheckStat => 4 + crate::limits::STAT_BYTES,
-        OpCode::Exists | OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2 => 1,
-        OpCode::FilteredList => 2,
-        OpCode::FilteredListWithStatsAndData => 4,
-        _ => 4,
-    };
-    put_string(out, "/");
-    out.put_bytes(0, zeros);
-}
-
-/// multiRead reads data or names; a list with a filter is ClickHouse's and not yet a value of `ReadRequest`.
-pub(crate) fn read_reads<'a>(reader: &mut Reader<'a>) -> Decoded<Vec<(OpCode, ReadRequest<'a>)>> {
+pub(crate) fn read_reads<'a>(reader: &mut Reader<'a>) -> Decoded<Vec<Request<'a>>> {
     let mut reads = Vec::new();
     loop {
         let header = read_header(reader)?;
@@ -137,18 +106,27 @@ pub(crate) fn read_reads<'a>(reader: &mut Reader<'a>) -> Decoded<Vec<(OpCode, Re
             return Ok(reads);
         }
         let op = OpCode::from_i32(header.kind).filter(|op| is_read(*op)).ok_or(unknown(header.kind))?;
-        reads.push((op, read_read(reader)?));
+        reads.push(read_request(op, reader)?);
     }
 }
 
+/// What a multiRead may hold: ZooKeeper has getData and getChildren, ClickHouse the others.
 fn is_read(op: OpCode) -> bool {
-    matches!(op, OpCode::Exists | OpCode::GetData | OpCode::GetChildren | OpCode::GetChildren2)
+    matches!(
+        op,
+        OpCode::Exists
+            | OpCode::GetData
+            | OpCode::GetChildren
+            | OpCode::GetChildren2
+            | OpCode::FilteredList
+            | OpCode::FilteredListWithStatsAndData
+    )
 }
 
-pub(crate) fn put_reads(reads: &[(OpCode, ReadRequest<'_>)], out: &mut BytesMut) {
-    for (op, read) in reads {
-        put_header(op.as_i32(), -1, out);
-        put_read(read, out);
+pub(crate) fn put_reads(reads: &[Request<'_>], out: &mut BytesMut) {
+    for read in reads {
+        put_header(read.op().as_i32(), -1, out);
+        put_request(read, out);
     }
     put_closing(out);
 }
@@ -165,12 +143,15 @@ pub(crate) fn put_results(results: &[MultiResult], out: &mut BytesMut) {
                 put_string(out, path);
                 put_stat(out, stat);
             }
-            MultiResult::Delete => put_header(OpCode::Delete.as_i32(), 0, out),
+            MultiResult::CreateIfNotExists { path } => {
+                put_header(OpCode::CreateIfNotExists.as_i32(), 0, out);
+                put_string(out, path);
+            }
+            MultiResult::Done(op) => put_header(op.as_i32(), 0, out),
             MultiResult::SetData { stat } => {
                 put_header(OpCode::SetData.as_i32(), 0, out);
                 put_stat(out, stat);
             }
-            MultiResult::Check => put_header(OpCode::Check.as_i32(), 0, out),
             MultiResult::Error(code) => put_error(code.map_or(0, ErrorCode::as_i32), out),
         }
     }
@@ -212,9 +193,18 @@ fn read_result(kind: i32, reader: &mut Reader<'_>) -> Decoded<MultiResult> {
         Some(OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl) => {
             MultiResult::Create2 { path: reader.string("path")?.to_owned(), stat: reader.stat()? }
         }
-        Some(OpCode::Delete) => MultiResult::Delete,
+        Some(OpCode::CreateIfNotExists) => {
+            MultiResult::CreateIfNotExists { path: reader.string("path")?.to_owned() }
+        }
         Some(OpCode::SetData) => MultiResult::SetData { stat: reader.stat()? },
-        Some(OpCode::Check) => MultiResult::Check,
+        Some(
+            op @ (OpCode::Delete
+            | OpCode::Check
+            | OpCode::CheckNotExists
+            | OpCode::CheckStat
+            | OpCode::TryRemove
+            | OpCode::RemoveRecursive),
+        ) => MultiResult::Done(op),
         _ => return Err(unknown(kind)),
     })
 }

@@ -8,8 +8,8 @@ use crate::multi;
 use bytes::{BufMut, BytesMut};
 use keeper_types::{
     AuthRequest, CheckRequest, CheckStatRequest, CreateRequest, DeleteRequest, ListRequest, OpCode,
-    ReadRequest, ReconfigRequest, Request, SetAclRequest, SetDataRequest, SetWatchesRequest,
-    WatchTypeRequest,
+    ReadRequest, ReconfigRequest, RecursiveRequest, Request, SetAclRequest, SetDataRequest,
+    SetWatchesRequest, WatchTypeRequest,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,13 @@ pub fn decode_request(op: OpCode, body: &[u8]) -> Decoded<Request<'_>> {
     Ok(request)
 }
 
-fn read_request<'a>(op: OpCode, reader: &mut Reader<'a>) -> Decoded<Request<'a>> {
+pub(crate) fn read_request<'a>(op: OpCode, reader: &mut Reader<'a>) -> Decoded<Request<'a>> {
     Ok(match op {
-        OpCode::Create | OpCode::Create2 => Request::Create(op, read_create(op, reader)?),
+        OpCode::Create
+        | OpCode::Create2
+        | OpCode::CreateContainer
+        | OpCode::CreateTtl
+        | OpCode::CreateIfNotExists => Request::Create(op, read_create(op, reader)?),
         OpCode::Delete => Request::Delete(read_delete(reader)?),
         OpCode::Exists => Request::Exists(read_read(reader)?),
         OpCode::GetData => Request::GetData(read_read(reader)?),
@@ -66,29 +70,18 @@ fn read_request<'a>(op: OpCode, reader: &mut Reader<'a>) -> Decoded<Request<'a>>
         OpCode::CheckWatches => Request::CheckWatches(read_watch_type(reader)?),
         OpCode::RemoveWatches => Request::RemoveWatches(read_watch_type(reader)?),
         OpCode::AddWatch => Request::AddWatch(read_watch_type(reader)?),
-        OpCode::CreateContainer => Request::CreateContainer(read_create(op, reader)?),
-        OpCode::CreateTtl => Request::CreateTtl(read_create(op, reader)?),
-        OpCode::CreateIfNotExists => Request::CreateIfNotExists(read_create(op, reader)?),
         OpCode::MultiRead => Request::MultiRead(multi::read_reads(reader)?),
         OpCode::Sasl => Request::Sasl(reader.buffer("token")?.unwrap_or_default()),
-        OpCode::GetEphemerals => Request::GetEphemerals(reader.string("prefix")?),
+        OpCode::GetEphemerals => Request::GetEphemerals(reader.string_or_null("prefix")?.unwrap_or_default()),
         OpCode::GetAllChildrenNumber => Request::GetAllChildrenNumber(reader.string("path")?),
         OpCode::WhoAmI => Request::WhoAmI,
         OpCode::FilteredList => Request::FilteredList(read_list(op, reader)?),
         OpCode::FilteredListWithStatsAndData => Request::FilteredListWithStatsAndData(read_list(op, reader)?),
         OpCode::CheckNotExists => Request::CheckNotExists(read_check(reader)?),
-        OpCode::RemoveRecursive => {
-            Request::RemoveRecursive { path: reader.string("path")?, nodes_max: reader.u32("limit")? }
-        }
-        OpCode::CheckStat => Request::CheckStat(CheckStatRequest {
-            path: reader.string("path")?,
-            version: reader.i32("version")?,
-            stat: reader.stat()?,
-        }),
+        OpCode::RemoveRecursive => Request::RemoveRecursive(read_recursive(reader)?),
+        OpCode::CheckStat => Request::CheckStat(read_check_stat(reader)?),
         OpCode::TryRemove => Request::TryRemove(read_delete(reader)?),
-        OpCode::ListRecursive => {
-            Request::ListRecursive { path: reader.string("path")?, nodes_max: reader.u32("limit")? }
-        }
+        OpCode::ListRecursive => Request::ListRecursive(read_recursive(reader)?),
         OpCode::CreateSession | OpCode::DeleteContainer => {
             return Err(Malformed::new(op.name(), Problem::NotForClients { op: op.as_i32() }));
         }
@@ -119,6 +112,18 @@ pub(crate) fn read_set_data<'a>(reader: &mut Reader<'a>) -> Decoded<SetDataReque
 
 pub(crate) fn read_check<'a>(reader: &mut Reader<'a>) -> Decoded<CheckRequest<'a>> {
     Ok(CheckRequest { path: reader.string("path")?, version: reader.i32("version")? })
+}
+
+pub(crate) fn read_check_stat<'a>(reader: &mut Reader<'a>) -> Decoded<CheckStatRequest<'a>> {
+    Ok(CheckStatRequest {
+        path: reader.string("path")?,
+        version: reader.i32("version")?,
+        stat: reader.stat()?,
+    })
+}
+
+pub(crate) fn read_recursive<'a>(reader: &mut Reader<'a>) -> Decoded<RecursiveRequest<'a>> {
+    Ok(RecursiveRequest { path: reader.string("path")?, nodes_max: reader.u32("limit")? })
 }
 
 pub(crate) fn read_read<'a>(reader: &mut Reader<'a>) -> Decoded<ReadRequest<'a>> {
@@ -181,12 +186,9 @@ pub fn encode_request(xid: i32, request: &Request<'_>, out: &mut BytesMut) -> De
     Err(Malformed::new(request.op().name(), Problem::TooLong { length, limit: FRAME_BYTES_CEILING }))
 }
 
-fn put_request(request: &Request<'_>, out: &mut BytesMut) {
+pub(crate) fn put_request(request: &Request<'_>, out: &mut BytesMut) {
     match request {
-        Request::Create(_, create)
-        | Request::CreateContainer(create)
-        | Request::CreateTtl(create)
-        | Request::CreateIfNotExists(create) => put_create(request.op(), create, out),
+        Request::Create(op, create) => put_create(*op, create, out),
         Request::Delete(delete) | Request::TryRemove(delete) => {
             put_path_and_i32(delete.path, delete.version, out);
         }
@@ -231,14 +233,10 @@ fn put_request(request: &Request<'_>, out: &mut BytesMut) {
         Request::FilteredListWithStatsAndData(list) => {
             put_list(OpCode::FilteredListWithStatsAndData, list, out);
         }
-        Request::RemoveRecursive { path, nodes_max } | Request::ListRecursive { path, nodes_max } => {
-            put_string(out, path);
-            out.put_u32(*nodes_max);
+        Request::RemoveRecursive(recursive) | Request::ListRecursive(recursive) => {
+            put_recursive(recursive, out);
         }
-        Request::CheckStat(check) => {
-            put_path_and_i32(check.path, check.version, out);
-            put_stat(out, &check.stat);
-        }
+        Request::CheckStat(check) => put_check_stat(check, out),
     }
 }
 
@@ -256,6 +254,16 @@ pub(crate) fn put_create(op: OpCode, create: &CreateRequest<'_>, out: &mut Bytes
 pub(crate) fn put_path_and_i32(path: &str, number: i32, out: &mut BytesMut) {
     put_string(out, path);
     out.put_i32(number);
+}
+
+pub(crate) fn put_recursive(recursive: &RecursiveRequest<'_>, out: &mut BytesMut) {
+    put_string(out, recursive.path);
+    out.put_u32(recursive.nodes_max);
+}
+
+pub(crate) fn put_check_stat(check: &CheckStatRequest<'_>, out: &mut BytesMut) {
+    put_path_and_i32(check.path, check.version, out);
+    put_stat(out, &check.stat);
 }
 
 pub(crate) fn put_set_data(set: &SetDataRequest<'_>, out: &mut BytesMut) {

@@ -134,7 +134,7 @@ fn replies_have_the_documented_bytes() {
     let get = Response::GetData { data: Some(b"x".to_vec()), stat: stat() };
     check_reply("get-reply", 2, 7, OpCode::GetData, Ok(&get));
     check_reply("error-reply", 2, 7, OpCode::GetData, Err(ErrorCode::NoNode));
-    let done = Response::Multi(vec![MultiResult::Delete, MultiResult::Check]);
+    let done = Response::Multi(vec![MultiResult::Done(OpCode::Delete), MultiResult::Done(OpCode::Check)]);
     check_reply("multi-reply", 4, 8, OpCode::Multi, Ok(&done));
     let failed = Response::Multi(vec![
         MultiResult::Error(None),
@@ -173,9 +173,12 @@ fn check_body(expected: &Request<'_>, body: &[u8]) {
 fn records_written_by_a_real_zookeeper_read_as_they_should() {
     let create =
         CreateRequest { path: "/cont", data: Some(b""), acl: vec![Acl::open()], flags: 2, ttl_ms: None };
-    check_body(&Request::CreateContainer(create.clone()), &golden(TRANSACTIONS, "createContainer"));
+    check_body(
+        &Request::Create(OpCode::CreateContainer, create.clone()),
+        &golden(TRANSACTIONS, "createContainer"),
+    );
     let ttl = CreateRequest { path: "/ttl", flags: 4, ttl_ms: Some(60_000), ..create.clone() };
-    check_body(&Request::CreateTtl(ttl), &golden(TRANSACTIONS, "createTTL"));
+    check_body(&Request::Create(OpCode::CreateTtl, ttl), &golden(TRANSACTIONS, "createTTL"));
     let set = SetDataRequest { path: "/p/s-0000000002", data: Some(b"x"), version: 1 };
     check_body(&Request::SetData(set), &golden(TRANSACTIONS, "setData"));
     check_body(&Request::Check(CheckRequest { path: "/c2", version: 1 }), &golden(TRANSACTIONS, "check"));

@@ -110,32 +110,22 @@ impl Parts {
     }
 
     fn multi(&self) -> Vec<MultiOp<'_>> {
-        const UNSERVED: [OpCode; 13] = [
-            OpCode::CreateContainer,
-            OpCode::CreateTtl,
-            OpCode::CreateIfNotExists,
-            OpCode::TryRemove,
-            OpCode::CheckNotExists,
-            OpCode::RemoveRecursive,
-            OpCode::CheckStat,
-            OpCode::Exists,
-            OpCode::GetData,
-            OpCode::GetChildren,
-            OpCode::GetChildren2,
-            OpCode::FilteredList,
-            OpCode::FilteredListWithStatsAndData,
-        ];
-        let op = |choice: &usize| match choice % 6 {
+        let path = self.path();
+        let check = CheckRequest { path, version: self.int };
+        let delete = DeleteRequest { path, version: self.int };
+        let op = |choice: &usize| match choice % 12 {
             0 => MultiOp::Create(OpCode::Create, self.create(None)),
             1 => MultiOp::Create(OpCode::Create2, self.create(None)),
-            2 => MultiOp::Delete(DeleteRequest { path: self.path(), version: self.int }),
-            3 => MultiOp::SetData(SetDataRequest {
-                path: self.path(),
-                data: self.data.as_deref(),
-                version: self.int,
-            }),
-            4 => MultiOp::Check(CheckRequest { path: self.path(), version: self.int }),
-            _ => MultiOp::Unserved(UNSERVED[choice / 6 % UNSERVED.len()]),
+            2 => MultiOp::Create(OpCode::CreateContainer, self.create(None)),
+            3 => MultiOp::Create(OpCode::CreateTtl, self.create(Some(self.long))),
+            4 => MultiOp::Create(OpCode::CreateIfNotExists, self.create(None)),
+            5 => MultiOp::Delete(delete.clone()),
+            6 => MultiOp::TryRemove(delete.clone()),
+            7 => MultiOp::SetData(SetDataRequest { path, data: self.data.as_deref(), version: self.int }),
+            8 => MultiOp::Check(check.clone()),
+            9 => MultiOp::CheckNotExists(check.clone()),
+            10 => MultiOp::CheckStat(CheckStatRequest { path, version: self.int, stat: self.stat }),
+            _ => MultiOp::RemoveRecursive(RecursiveRequest { path, nodes_max: self.int as u32 }),
         };
         self.ops.iter().map(op).collect()
     }
@@ -147,7 +137,10 @@ impl Parts {
         let delete = DeleteRequest { path, version: self.int };
         let watch = WatchTypeRequest { path, kind: self.int };
         Some(match op {
-            OpCode::Create | OpCode::Create2 => Request::Create(op, self.create(None)),
+            OpCode::Create | OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateIfNotExists => {
+                Request::Create(op, self.create(None))
+            }
+            OpCode::CreateTtl => Request::Create(op, self.create(Some(self.long))),
             OpCode::Delete => Request::Delete(delete),
             OpCode::Exists => Request::Exists(self.read()),
             OpCode::GetData => Request::GetData(self.read()),
@@ -179,13 +172,12 @@ impl Parts {
             OpCode::CheckWatches => Request::CheckWatches(watch),
             OpCode::RemoveWatches => Request::RemoveWatches(watch),
             OpCode::AddWatch => Request::AddWatch(watch),
-            OpCode::CreateContainer => Request::CreateContainer(self.create(None)),
-            OpCode::CreateTtl => Request::CreateTtl(self.create(Some(self.long))),
-            OpCode::CreateIfNotExists => Request::CreateIfNotExists(self.create(None)),
             OpCode::MultiRead => Request::MultiRead(vec![
-                (OpCode::GetData, self.read()),
-                (OpCode::GetChildren, self.read()),
-                (OpCode::Exists, self.read()),
+                Request::GetData(self.read()),
+                Request::GetChildren(self.read()),
+                Request::Exists(self.read()),
+                Request::FilteredList(self.list(false)),
+                Request::FilteredListWithStatsAndData(self.list(true)),
             ]),
             OpCode::Sasl => Request::Sasl(self.data.as_deref().unwrap_or_default()),
             OpCode::GetEphemerals => Request::GetEphemerals(path),
@@ -194,12 +186,16 @@ impl Parts {
             OpCode::FilteredList => Request::FilteredList(self.list(false)),
             OpCode::FilteredListWithStatsAndData => Request::FilteredListWithStatsAndData(self.list(true)),
             OpCode::CheckNotExists => Request::CheckNotExists(check),
-            OpCode::RemoveRecursive => Request::RemoveRecursive { path, nodes_max: self.int as u32 },
+            OpCode::RemoveRecursive => {
+                Request::RemoveRecursive(RecursiveRequest { path, nodes_max: self.int as u32 })
+            }
             OpCode::CheckStat => {
                 Request::CheckStat(CheckStatRequest { path, version: self.int, stat: self.stat })
             }
             OpCode::TryRemove => Request::TryRemove(delete),
-            OpCode::ListRecursive => Request::ListRecursive { path, nodes_max: self.int as u32 },
+            OpCode::ListRecursive => {
+                Request::ListRecursive(RecursiveRequest { path, nodes_max: self.int as u32 })
+            }
             OpCode::CreateSession | OpCode::DeleteContainer => return None,
         })
     }
@@ -221,9 +217,10 @@ impl Parts {
             OpCode::Multi => Response::Multi(vec![
                 MultiResult::Create { path: path.clone() },
                 MultiResult::Create2 { path, stat },
-                MultiResult::Delete,
+                MultiResult::CreateIfNotExists { path: self.path().to_owned() },
+                MultiResult::Done(OpCode::Delete),
                 MultiResult::SetData { stat },
-                MultiResult::Check,
+                MultiResult::Done(OpCode::RemoveRecursive),
                 MultiResult::Error(None),
                 MultiResult::Error(Some(ErrorCode::ALL[self.byte as usize % ErrorCode::ALL.len()])),
             ]),

@@ -11,6 +11,7 @@ fn member(id: u64) -> Member {
         peer_address: format!("k-{id}:9234"),
         client_address: format!("k-{id}:2181"),
         name: format!("k-{id}"),
+        election_port: 0x0e0f,
     }
 }
 
@@ -43,7 +44,7 @@ fn entries_keep_their_bytes() {
     let change = Entry { log_id: log_id(7, 11), payload: EntryPayload::Membership(membership()) };
     let (head, payload) = encode_entry(&change);
     assert_eq!(hex(&head), "020700000000000000");
-    let one = "0100000000000000 0800 6b2d313a39323334 0800 6b2d313a32313831 0300 6b2d31";
+    let one = "0100000000000000 0800 6b2d313a39323334 0800 6b2d313a32313831 0300 6b2d31 0f0e";
     let two = one.replacen("01", "02", 1).replace("6b2d31", "6b2d32");
     let expected = format!("01 0100 0100000000000000 0200 {one} {two}").replace(' ', "");
     assert_eq!(hex(&payload), expected);

@@ -124,6 +124,7 @@ pub fn member(id: u64) -> Member {
         peer_address: format!("k-{id}:9234"),
         client_address: format!("k-{id}:2181"),
         name: format!("k-{id}"),
+        election_port: 0,
     }
 }
 

@@ -63,6 +63,7 @@ pub async fn one_member_with(change: impl FnOnce(&mut NodeOptions)) -> Node {
         peer_address: "one:1".into(),
         client_address: "one:2".into(),
         name: "one".into(),
+        election_port: 0,
     };
     node.consensus().bootstrap(ClusterId([7; 16]), me).await.expect("the member founds its cluster");
     let deadline = keeper_rt::now() + WAIT;

@@ -141,7 +141,7 @@ fn decode_nodes<'a>(
     tree: &mut Tree,
 ) -> Result<(), SnapshotError> {
     let (root, parent) = decode_node(reader)?;
-    if parent != NO_PARENT || !root.0.name().is_empty() || root.0.ephemeral_owner != 0 {
+    if parent != NO_PARENT || !root.0.name().is_empty() || root.0.owner != 0 {
         return Err(reader.error("the first node is not the root".into()));
     }
     tree.store = Store::new(root.0);
@@ -167,6 +167,7 @@ fn decode_nodes<'a>(
     for acl in numbers {
         tree.store.acls.release(acl);
     }
+    tree.find_quotas();
     Ok(())
 }
 
@@ -175,11 +176,13 @@ fn link(tree: &mut Tree, mut node: Node) -> Result<(), String> {
     if !is_name(node.name()) {
         return Err(format!("{:?} is not a name", node.name()));
     }
-    if tree.store.node(node.parent).ephemeral_owner != 0 {
+    if tree.store.node(node.parent).lifetime().session().is_some() {
         return Err(format!("{:?} is the child of an ephemeral node", node.name()));
     }
-    let owner = SessionId(node.ephemeral_owner);
-    if owner.0 != 0 && !tree.sessions.contains_key(&owner) {
+    let lifetime = node.lifetime();
+    if let Some(owner) = lifetime.session()
+        && !tree.sessions.contains_key(&owner)
+    {
         return Err(format!("{:?} belongs to session {:#x}, which is not there", node.name(), owner.0));
     }
     let mut path = if node.parent == ROOT { String::new() } else { tree.store.path_of(node.parent) };
@@ -192,9 +195,7 @@ fn link(tree: &mut Tree, mut node: Node) -> Result<(), String> {
     tree.store.bytes += (path.len() + node.data_length()) as u64;
     tree.store.acls.retain(node.acl);
     let id = tree.store.attach(node);
-    if owner.0 != 0 {
-        tree.ephemerals.insert((owner, id));
-    }
+    tree.note_lifetime(lifetime, id);
     Ok(())
 }
 
@@ -218,7 +219,7 @@ fn decode_node<'a>(reader: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>) -> R
     node.version = reader.i32()?;
     node.creates = reader.i32()?;
     node.aversion = reader.i32()?;
-    node.ephemeral_owner = reader.i64()?;
+    node.owner = reader.i64()?;
     Ok(((node, acl), parent))
 }
 

@@ -87,7 +87,7 @@ fn encode_node(node: &Node, parent: u32, acl: u32, writer: &mut Writer<'_>) {
     for number in [node.version, node.creates, node.aversion] {
         writer.i32(number);
     }
-    writer.i64(node.ephemeral_owner);
+    writer.i64(node.owner);
 }
 
 struct Writer<'a> {

@@ -37,6 +37,7 @@ pub struct Client {
     pub session: SessionId,
     pub generation: Generation,
     pub identities: Vec<AclId>,
+    pub enforce_quota: bool,
     pub told: Vec<Told>,
 }
 
@@ -67,6 +68,7 @@ impl Client {
             session: SessionId(0),
             generation: Generation(0),
             identities: vec![],
+            enforce_quota: false,
             told: vec![],
         };
         client.open_session();
@@ -90,6 +92,7 @@ impl Client {
             generation: self.generation,
             identities: &self.identities,
             op,
+            enforce_quota: self.enforce_quota,
             want_reply: true,
         };
         let applied = self.tree.apply(&command, &mut ear);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use keeper_types::{
     Acl, AclId, CheckRequest, CreateRequest, DeleteRequest, ErrorCode, EventKind, Generation, MultiOp,
-    MultiResult, OpCode, Perms, Request, Response, SessionId, SetDataRequest, Stat, Zxid,
+    MultiResult, OpCode, Perms, RecursiveRequest, Request, Response, SessionId, SetDataRequest, Stat, Zxid,
 };
 
 use super::harness::Told;
@@ -18,6 +18,22 @@ pub struct ModelNode {
     /// But for the fields that follow from the other nodes.
     stat: Stat,
     creates: i32,
+    life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// Or ephemeral: the Stat says that.
+    Plain,
+    Container,
+    Ttl(i64),
+}
+
+const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
+
+fn not_system(path: &str) -> Result<(), ErrorCode> {
+    let system = path == "/keeper" || path.starts_with("/keeper/");
+    if system { Err(ErrorCode::BadArguments) } else { Ok(()) }
 }
 
 #[derive(Clone, Debug)]
@@ -86,6 +102,7 @@ impl Model {
             acl,
             stat: Stat { aversion, ..Stat::default() },
             creates: 0,
+            life: Life::Plain,
         };
         let mut nodes = BTreeMap::new();
         for path in ["/", "/zookeeper", "/zookeeper/quota"] {
@@ -162,6 +179,10 @@ impl Model {
                 self.told.push(Told::Moved(id, session.0));
                 return Ok(Outcome::Session { id, generation: session.0, timeout_ms: *timeout_ms });
             }
+            CommandOp::CleanUp { path } => {
+                self.clean_up(path);
+                return Ok(Outcome::None);
+            }
             _ => {}
         }
         let session = self.sessions.get(&id).ok_or(ErrorCode::SessionExpired)?;
@@ -185,20 +206,18 @@ impl Model {
 
     fn request(&mut self, command: &Command<'_>, request: &Request<'_>) -> Result<Response, ErrorCode> {
         match request {
-            Request::Create(op, request) => {
-                let path = self.create(command, request)?;
-                let stat = self.stat(&path).unwrap();
-                Ok(if *op == OpCode::Create2 {
-                    Response::Create2 { path, stat }
-                } else {
-                    Response::Create { path }
-                })
+            Request::Create(op, request) => self.one(command, &MultiOp::Create(*op, request.clone())),
+            Request::Delete(request) => self.one(command, &MultiOp::Delete(request.clone())),
+            Request::TryRemove(request) => self.one(command, &MultiOp::TryRemove(request.clone())),
+            Request::RemoveRecursive(request) => {
+                self.one(command, &MultiOp::RemoveRecursive(request.clone()))
             }
-            Request::Delete(request) => self.delete(command, request).map(|()| Response::Empty),
-            Request::SetData(request) => self.set(command, request).map(|stat| Response::SetData { stat }),
-            Request::Check(request) => self.check(command, request).map(|()| Response::Empty),
+            Request::SetData(request) => self.one(command, &MultiOp::SetData(request.clone())),
+            Request::Check(request) => self.one(command, &MultiOp::Check(request.clone())),
+            Request::CheckNotExists(request) => self.one(command, &MultiOp::CheckNotExists(request.clone())),
             Request::SetAcl(request) => {
                 well_formed(request.path)?;
+                not_system(request.path)?;
                 let acl = resolve(&request.acl, command.identities)?;
                 let node = self.nodes.get_mut(request.path).ok_or(ErrorCode::NoNode)?;
                 allow(&node.acl, Perms::ADMIN, command.identities)?;
@@ -231,46 +250,131 @@ impl Model {
     fn multi_op(&mut self, command: &Command<'_>, op: &MultiOp<'_>) -> Result<MultiResult, ErrorCode> {
         Ok(match op {
             MultiOp::Create(op, request) => {
-                let path = self.create(command, request)?;
-                let stat = self.stat(&path).unwrap();
-                if *op == OpCode::Create2 {
-                    MultiResult::Create2 { path, stat }
-                } else {
-                    MultiResult::Create { path }
+                let path = self.create(command, *op, request)?;
+                match op {
+                    OpCode::Create => MultiResult::Create { path },
+                    OpCode::CreateIfNotExists => MultiResult::CreateIfNotExists { path },
+                    _ => MultiResult::Create2 { stat: self.stat(&path).unwrap(), path },
                 }
             }
-            MultiOp::Delete(request) => self.delete(command, request).map(|()| MultiResult::Delete)?,
+            MultiOp::Delete(request) => {
+                self.delete(command, request)?;
+                MultiResult::Done(OpCode::Delete)
+            }
+            MultiOp::TryRemove(request) => match self.delete(command, request) {
+                Ok(()) | Err(ErrorCode::NoNode | ErrorCode::BadVersion | ErrorCode::NotEmpty) => {
+                    MultiResult::Done(OpCode::TryRemove)
+                }
+                Err(code) => return Err(code),
+            },
+            MultiOp::RemoveRecursive(request) => {
+                self.remove_recursive(command, request)?;
+                MultiResult::Done(OpCode::RemoveRecursive)
+            }
             MultiOp::SetData(request) => MultiResult::SetData { stat: self.set(command, request)? },
-            MultiOp::Check(request) => self.check(command, request).map(|()| MultiResult::Check)?,
-            MultiOp::Unserved(_) => return Err(ErrorCode::Unimplemented),
+            MultiOp::Check(request) => {
+                self.check(command, request)?;
+                MultiResult::Done(OpCode::Check)
+            }
+            MultiOp::CheckNotExists(request) => {
+                well_formed(request.path)?;
+                not_system(request.path)?;
+                if let Some(node) = self.nodes.get(request.path) {
+                    allow(&node.acl, Perms::READ, command.identities)?;
+                    if version_after(node.stat.version, request.version).is_ok() {
+                        return Err(ErrorCode::NodeExists);
+                    }
+                }
+                MultiResult::Done(OpCode::CheckNotExists)
+            }
+            MultiOp::CheckStat(_) => return Err(ErrorCode::Unimplemented),
         })
     }
 
-    fn create(&mut self, command: &Command<'_>, request: &CreateRequest<'_>) -> Result<String, ErrorCode> {
-        match request.flags {
-            0..=4 => {}
-            5 | 6 => return Err(ErrorCode::Unimplemented),
-            _ => return Err(ErrorCode::BadArguments),
+    /// The answer to an operation outside a multi.
+    fn one(&mut self, command: &Command<'_>, op: &MultiOp<'_>) -> Result<Response, ErrorCode> {
+        Ok(match self.multi_op(command, op)? {
+            MultiResult::Create { path } | MultiResult::CreateIfNotExists { path } => {
+                Response::Create { path }
+            }
+            MultiResult::Create2 { path, stat } => Response::Create2 { path, stat },
+            MultiResult::SetData { stat } => Response::SetData { stat },
+            MultiResult::Done(_) | MultiResult::Error(_) => Response::Empty,
+        })
+    }
+
+    fn remove_recursive(
+        &mut self,
+        command: &Command<'_>,
+        request: &RecursiveRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let path = request.path;
+        if SPECIAL.contains(&path) || !path.contains('/') || path.contains('\0') {
+            return Err(ErrorCode::BadArguments);
         }
+        not_system(path)?;
+        let Some(parent) = self.nodes.get(parent_of(path)) else { return Ok(()) };
+        allow(&parent.acl, Perms::DELETE, command.identities)?;
+        let is_below = |other: &str| other == path || other.starts_with(&format!("{path}/"));
+        let all: Vec<String> = self.nodes.keys().filter(|other| is_below(other)).rev().cloned().collect();
+        if all.len() > request.nodes_max as usize && !all.is_empty() {
+            return Err(ErrorCode::NotEmpty);
+        }
+        for inner in all.iter().filter(|inner| !self.children(inner).is_empty()) {
+            allow(&self.nodes[inner].acl, Perms::DELETE, command.identities)?;
+        }
+        all.iter().for_each(|path| self.remove(path));
+        Ok(())
+    }
+
+    /// The end of a container or TTL node whose time has come.
+    fn clean_up(&mut self, path: &str) {
+        let Some(node) = self.nodes.get(path) else { return };
+        let due = match node.life {
+            Life::Plain => false,
+            Life::Container => node.creates > 0,
+            Life::Ttl(ttl_ms) => self.time_ms - node.stat.mtime > ttl_ms,
+        };
+        if due && self.children(path).is_empty() {
+            self.remove(path);
+        }
+    }
+
+    fn create(
+        &mut self,
+        command: &Command<'_>,
+        op: OpCode,
+        request: &CreateRequest<'_>,
+    ) -> Result<String, ErrorCode> {
+        let sequential = matches!(request.flags, 2 | 3 | 6);
+        let life = match (op, request.flags, request.ttl_ms) {
+            (OpCode::CreateTtl, 5 | 6, Some(ttl_ms @ 1..=0xff_ffff_ffff)) => Life::Ttl(ttl_ms),
+            (OpCode::CreateTtl, ..) | (_, ..=-1 | 5.., _) => return Err(ErrorCode::BadArguments),
+            (OpCode::CreateIfNotExists, ..) if sequential => return Err(ErrorCode::BadArguments),
+            (OpCode::CreateContainer, ..) => Life::Container,
+            _ => Life::Plain,
+        };
         if !request.path.contains('/') || request.path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
+        not_system(parent_of(request.path))?;
         let acl = resolve(&request.acl, command.identities)?;
         let parent_path = parent_of(request.path).to_string();
         let parent = self.nodes.get(&parent_path).ok_or(ErrorCode::NoNode)?;
         allow(&parent.acl, Perms::CREATE, command.identities)?;
         let mut path = request.path.to_string();
-        if request.flags == 2 || request.flags == 3 {
+        if sequential {
             path += &format!("{:010}", parent.creates);
         }
         well_formed(&path)?;
+        not_system(&path)?;
         if self.nodes.contains_key(&path) {
-            return Err(ErrorCode::NodeExists);
+            return if op == OpCode::CreateIfNotExists { Ok(path) } else { Err(ErrorCode::NodeExists) };
         }
         if parent.stat.ephemeral_owner != 0 {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
-        let ephemeral = request.flags == 1 || request.flags == 3;
+        let ephemeral = life == Life::Plain && (request.flags == 1 || request.flags == 3);
         let stat = Stat {
             czxid: self.zxid,
             mzxid: self.zxid,
@@ -280,7 +384,7 @@ impl Model {
             ephemeral_owner: if ephemeral { command.session.0 } else { 0 },
             ..Stat::default()
         };
-        let node = ModelNode { data: request.data.map(<[u8]>::to_vec), acl, stat, creates: 0 };
+        let node = ModelNode { data: request.data.map(<[u8]>::to_vec), acl, stat, creates: 0, life };
         self.nodes.insert(path.clone(), node);
         let parent = self.nodes.get_mut(&parent_path).unwrap();
         parent.creates += 1;
@@ -292,10 +396,10 @@ impl Model {
 
     fn delete(&mut self, command: &Command<'_>, request: &DeleteRequest<'_>) -> Result<(), ErrorCode> {
         let path = request.path;
-        let special = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"].contains(&path);
-        if special || !path.contains('/') || path.contains('\0') {
+        if SPECIAL.contains(&path) || !path.contains('/') || path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
+        not_system(path)?;
         let parent = self.nodes.get(parent_of(path)).ok_or(ErrorCode::NoNode)?;
         allow(&parent.acl, Perms::DELETE, command.identities)?;
         let node = self.nodes.get(path).ok_or(ErrorCode::NoNode)?;
@@ -317,6 +421,7 @@ impl Model {
 
     fn set(&mut self, command: &Command<'_>, request: &SetDataRequest<'_>) -> Result<Stat, ErrorCode> {
         well_formed(request.path)?;
+        not_system(request.path)?;
         let node = self.nodes.get_mut(request.path).ok_or(ErrorCode::NoNode)?;
         allow(&node.acl, Perms::WRITE, command.identities)?;
         node.stat.version = version_after(node.stat.version, request.version)?;
@@ -329,6 +434,7 @@ impl Model {
 
     fn check(&self, command: &Command<'_>, request: &CheckRequest<'_>) -> Result<(), ErrorCode> {
         well_formed(request.path)?;
+        not_system(request.path)?;
         let node = self.nodes.get(request.path).ok_or(ErrorCode::NoNode)?;
         allow(&node.acl, Perms::READ, command.identities)?;
         version_after(node.stat.version, request.version).map(drop)

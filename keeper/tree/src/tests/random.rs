@@ -3,7 +3,7 @@
 
 use keeper_types::{
     Acl, AclId, CheckRequest, CreateRequest, DeleteRequest, Generation, MultiOp, MultiResult, OpCode, Perms,
-    Request, Response, ServerId, SessionId, SetAclRequest, SetDataRequest,
+    RecursiveRequest, Request, Response, ServerId, SessionId, SetAclRequest, SetDataRequest,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,10 +15,56 @@ use crate::{Admission, Applied, BatchId, Command, CommandOp, Outcome, Tree};
 /// One write inside a request or a multi.
 #[derive(Clone, Debug)]
 enum Op {
-    Create { path: String, flags: i32, data: Option<Vec<u8>>, acl: usize, with_stat: bool },
+    Create { op: OpCode, path: String, flags: i32, data: Option<Vec<u8>>, acl: usize, ttl_ms: i64 },
     Delete { path: String, version: i32 },
+    TryRemove { path: String, version: i32 },
+    RemoveRecursive { path: String, nodes_max: u32 },
     Set { path: String, data: Option<Vec<u8>>, version: i32 },
     Check { path: String, version: i32 },
+    CheckNotExists { path: String, version: i32 },
+}
+
+impl Op {
+    fn in_multi<'a>(&'a self, acls: &[Vec<Acl>]) -> MultiOp<'a> {
+        match self {
+            Op::Create { op, path, flags, data, acl, ttl_ms } => MultiOp::Create(
+                *op,
+                CreateRequest {
+                    path,
+                    data: data.as_deref(),
+                    acl: acls[*acl].clone(),
+                    flags: *flags,
+                    ttl_ms: (*op == OpCode::CreateTtl).then_some(*ttl_ms),
+                },
+            ),
+            Op::Delete { path, version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
+            Op::TryRemove { path, version } => MultiOp::TryRemove(DeleteRequest { path, version: *version }),
+            Op::RemoveRecursive { path, nodes_max } => {
+                MultiOp::RemoveRecursive(RecursiveRequest { path, nodes_max: *nodes_max })
+            }
+            Op::Set { path, data, version } => {
+                MultiOp::SetData(SetDataRequest { path, data: data.as_deref(), version: *version })
+            }
+            Op::Check { path, version } => MultiOp::Check(CheckRequest { path, version: *version }),
+            Op::CheckNotExists { path, version } => {
+                MultiOp::CheckNotExists(CheckRequest { path, version: *version })
+            }
+        }
+    }
+}
+
+/// The same on its own.
+fn alone(op: MultiOp<'_>) -> Request<'_> {
+    match op {
+        MultiOp::Create(op, create) => Request::Create(op, create),
+        MultiOp::Delete(delete) => Request::Delete(delete),
+        MultiOp::SetData(set) => Request::SetData(set),
+        MultiOp::Check(check) => Request::Check(check),
+        MultiOp::CheckNotExists(check) => Request::CheckNotExists(check),
+        MultiOp::CheckStat(check) => Request::CheckStat(check),
+        MultiOp::TryRemove(delete) => Request::TryRemove(delete),
+        MultiOp::RemoveRecursive(remove) => Request::RemoveRecursive(remove),
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +83,9 @@ enum Step {
     },
     Close,
     Expire,
+    CleanUp {
+        path: String,
+    },
     /// Not a write: refused.
     WhoAmI,
 }
@@ -105,6 +154,8 @@ fn path() -> impl Strategy<Value = String> {
         "/a/\u{1}",
         "/zookeeper",
         "/zookeeper/config",
+        "/keeper",
+        "/keeper/a",
     ];
     prop_oneof![30 => ordinary, 1 => prop::sample::select(odd).prop_map(String::from)]
 }
@@ -119,10 +170,21 @@ fn version() -> impl Strategy<Value = i32> {
 
 fn op() -> impl Strategy<Value = Op> {
     let acl = prop_oneof![12 => Just(0usize), 2 => 0..6usize];
-    let create = (path(), prop_oneof![20 => 0..4, 1 => -1..8], data(), acl, any::<bool>());
+    let kind = prop_oneof![
+        10 => (Just(OpCode::Create), prop_oneof![20 => 0..4, 1 => -1..8]),
+        5 => (Just(OpCode::Create2), 0..4),
+        2 => (Just(OpCode::CreateContainer), prop_oneof![4 => Just(4), 1 => 0..4]),
+        3 => (Just(OpCode::CreateTtl), prop_oneof![8 => 5..7, 1 => 0..5]),
+        2 => (Just(OpCode::CreateIfNotExists), 0..3),
+    ];
+    let ttl_ms = prop_oneof![8 => 1..500i64, 1 => -1..1i64, 1 => Just(i64::MAX)];
+    let create = (kind, path(), data(), acl, ttl_ms);
     prop_oneof![
-        6 => create.prop_map(|(path, flags, data, acl, with_stat)| Op::Create { path, flags, data, acl, with_stat }),
+        6 => create.prop_map(|((op, flags), path, data, acl, ttl_ms)| Op::Create { op, path, flags, data, acl, ttl_ms }),
         3 => (path(), version()).prop_map(|(path, version)| Op::Delete { path, version }),
+        1 => (path(), version()).prop_map(|(path, version)| Op::TryRemove { path, version }),
+        1 => (path(), 0..6u32).prop_map(|(path, nodes_max)| Op::RemoveRecursive { path, nodes_max }),
+        1 => (path(), version()).prop_map(|(path, version)| Op::CheckNotExists { path, version }),
         3 => (path(), data(), version()).prop_map(|(path, data, version)| Op::Set { path, data, version }),
         1 => (path(), version()).prop_map(|(path, version)| Op::Check { path, version }),
     ]
@@ -138,6 +200,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(|right_password| Step::Attach { right_password }),
         1 => Just(Step::Close),
         1 => Just(Step::Expire),
+        4 => path().prop_map(|path| Step::CleanUp { path }),
         1 => Just(Step::WhoAmI),
     ]
 }
@@ -169,41 +232,14 @@ fn with_command<T>(
     run: impl FnOnce(&Command<'_>) -> T,
 ) -> T {
     let (acls, identities) = (acls(), identities());
-    let create = |path, flags, data, acl: usize| CreateRequest {
-        path,
-        data,
-        acl: acls[acl].clone(),
-        flags,
-        ttl_ms: None,
-    };
-    let code = |with_stat| if with_stat { OpCode::Create2 } else { OpCode::Create };
     let request;
     let op = match &by.step {
         Step::Write(op) => {
-            request = match op {
-                Op::Create { path, flags, data, acl, with_stat } => {
-                    Request::Create(code(*with_stat), create(path, *flags, data.as_deref(), *acl))
-                }
-                Op::Delete { path, version } => Request::Delete(DeleteRequest { path, version: *version }),
-                Op::Set { path, data, version } => {
-                    Request::SetData(SetDataRequest { path, data: data.as_deref(), version: *version })
-                }
-                Op::Check { path, version } => Request::Check(CheckRequest { path, version: *version }),
-            };
+            request = alone(op.in_multi(&acls));
             CommandOp::Request(&request)
         }
         Step::Multi(ops) => {
-            let multi = ops.iter().map(|op| match op {
-                Op::Create { path, flags, data, acl, with_stat } => {
-                    MultiOp::Create(code(*with_stat), create(path, *flags, data.as_deref(), *acl))
-                }
-                Op::Delete { path, version } => MultiOp::Delete(DeleteRequest { path, version: *version }),
-                Op::Set { path, data, version } => {
-                    MultiOp::SetData(SetDataRequest { path, data: data.as_deref(), version: *version })
-                }
-                Op::Check { path, version } => MultiOp::Check(CheckRequest { path, version: *version }),
-            });
-            request = Request::Multi(multi.collect());
+            request = Request::Multi(ops.iter().map(|op| op.in_multi(&acls)).collect());
             CommandOp::Request(&request)
         }
         Step::SetAcl { path, acl, version } => {
@@ -221,9 +257,10 @@ fn with_command<T>(
         }
         Step::Close => CommandOp::CloseSession,
         Step::Expire => CommandOp::ExpireSession,
+        Step::CleanUp { path } => CommandOp::CleanUp { path },
     };
     let identities = &identities[by.identities];
-    run(&Command { session, generation, identities, op, want_reply: by.want_reply })
+    run(&Command { session, generation, identities, op, enforce_quota: false, want_reply: by.want_reply })
 }
 
 fn apply(tree: &mut Tree, command: &Command<'_>) -> (Applied, Vec<Told>) {
