@@ -1,7 +1,7 @@
 #![no_main]
 
 #[path = "../../keeper/server/src/sasl/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unused_imports)]
 mod sasl;
 #[path = "../targets/sasl.rs"]
 #[allow(dead_code)]

@@ -6,7 +6,7 @@ use keeper_types::OpCode;
 use keeper_wire::{First, FrameDecoder, FrameError};
 
 /// Small, so that a fuzzer meets it.
-const FRAME_BYTES_MAX: usize = 2048;
+const FRAME_BYTES_MAX: usize = 256;
 
 /// A handshake that is read is written again as one that reads the same.
 pub fn handshake(data: &[u8]) {

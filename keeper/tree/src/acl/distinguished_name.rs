@@ -83,7 +83,8 @@ fn is_separator(byte: u8) -> bool {
 fn after_hex(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| is_separator(*byte)).unwrap_or(bytes.len());
     let digits = bytes[..end].trim_ascii();
-    let sound = !digits.is_empty() && digits.len() % 2 == 0 && digits.iter().all(u8::is_ascii_hexdigit);
+    let sound =
+        !digits.is_empty() && digits.len().is_multiple_of(2) && digits.iter().all(u8::is_ascii_hexdigit);
     sound.then_some(&bytes[end..])
 }
 
