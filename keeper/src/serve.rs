@@ -1,11 +1,14 @@
 //! `keeper serve`: one member as a process. Two runtimes: the clients', and one apart for consensus.
 
-use crate::config::Config;
+use crate::config::{Auth, Config};
+use crate::users;
 use anyhow::{Context, Result, bail};
 use keeper_consensus::TcpNetwork;
 use keeper_log::RealDisk;
 use keeper_rt::Pool;
+use keeper_server::auth::Secret;
 use keeper_server::{AuthOptions, Node, NodeOptions, Rules, admin, http, listener};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -100,7 +103,7 @@ fn node_options(
     options.frame_bytes_max = config.limits.frame_bytes_max;
     options.connections_max = config.limits.connections_max;
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
-    options.auth = AuthOptions { super_digest: config.auth.super_digest.clone() };
+    options.auth = auth_options(&config.auth)?;
     options.rules = Rules {
         enforce_quota: config.quota.enforce,
         reconfig: config.reconfig.enabled,
@@ -112,6 +115,19 @@ fn node_options(
     options.log.segment_bytes = config.log.segment_bytes;
     options.configuration = config.lines();
     Ok(options)
+}
+
+fn auth_options(config: &Auth) -> Result<AuthOptions> {
+    let mut required_schemes: BTreeSet<String> = config.require_schemes.iter().cloned().collect();
+    required_schemes.extend(config.require_sasl.then(|| "sasl".to_owned()));
+    Ok(AuthOptions {
+        super_digest: config.super_digest.clone(),
+        sasl_users: config.sasl_users_file.as_deref().map(users::follow).transpose()?,
+        super_users: config.super_user.iter().cloned().collect(),
+        required_schemes,
+        clickhouse_password: config.clickhouse_password.as_deref().and_then(Secret::for_clickhouse),
+        skip_acl: config.skip_acl,
+    })
 }
 
 fn spawn_servers(

@@ -11,6 +11,7 @@ mod build;
 mod command;
 mod compare;
 mod e2e;
+mod fuzz;
 mod generate;
 mod images;
 mod kazoo;
@@ -57,6 +58,8 @@ enum Task {
     Kazoo(kazoo::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
     Kills(kills::Arguments),
+    /// Run fuzz targets: what decodes bytes from outside
+    Fuzz(fuzz::Arguments),
     /// Run a local three-member cluster until Ctrl-C
     Local(local::LocalArguments),
     /// Measure rows on servers that run already
@@ -89,6 +92,7 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments).await,
         Task::Kazoo(arguments) => kazoo::run(&arguments).await,
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kills(arguments) => kills::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,
         Task::Load(arguments) => local::load(arguments).await,

@@ -3,6 +3,7 @@
 //! One task a connection: it reads frames, hands them to the session, and writes what the outbox holds. It never
 //! waits for one request before it reads the next, within the limits.
 
+use crate::auth::AuthOptions;
 use crate::batch::Kind;
 use crate::dispatch::Dispatch;
 use crate::four_letter::Words;
@@ -11,7 +12,7 @@ use crate::limits::{
     OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
-use crate::session::{AuthOptions, Client, Refused, Rules, Session, open};
+use crate::session::{Client, Refused, Rules, Session, open};
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
@@ -33,7 +34,7 @@ pub struct ConnectionOptions {
     pub frame_bytes_max: usize,
     /// Session timeouts are clamped into this range, milliseconds.
     pub timeout_ms: (i32, i32),
-    pub auth: AuthOptions,
+    pub auth: Arc<AuthOptions>,
     pub rules: Rules,
     pub words: Arc<Words>,
 }
@@ -243,6 +244,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// The handshake: a new session, an old one, or the zero session that tells the client its own is gone.
     async fn connect(&mut self, request: &ConnectRequest) -> Option<Session> {
+        if !self.options.auth.admits_handshake(request) {
+            tracing::warn!(remote = %self.info.remote, "client refused: its handshake lacks auth.clickhouse_password");
+            return None;
+        }
         if request.last_zxid_seen > self.shared.read_tree().zxid().0 {
             // The client has seen a later state than this member: it must not go back in time. As ZooKeeper,
             // close without a reply, so that it tries the next member.

@@ -8,6 +8,8 @@ pub mod stage;
 
 /// Applied: entries into the tree, events and replies into the outboxes.
 mod apply;
+/// Who a connection's client is.
+pub mod auth;
 /// The bytes of a batch.
 pub mod batch;
 /// Received, Replied: a client's socket.
@@ -24,6 +26,8 @@ mod outbox;
 mod read;
 /// ZooKeeper's `reconfig`.
 mod reconfig;
+/// The server's side of SASL DIGEST-MD5.
+pub mod sasl;
 /// Admitted: order within a session.
 pub mod session;
 
@@ -53,5 +57,6 @@ pub mod listener;
 /// Counters and histograms.
 pub mod metrics;
 
+pub use auth::AuthOptions;
 pub use node::{Node, NodeOptions, Readiness};
-pub use session::{AuthOptions, Rules};
+pub use session::Rules;

@@ -29,6 +29,10 @@ pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 pub const IDENTITIES_MAX: usize = 64;
 /// Bytes of one auth packet's data; its length travels in two bytes.
 pub const IDENTITY_BYTES_MAX: usize = 1024;
+/// Bytes of ClickHouse's password in a handshake: the field has 16.
+pub const CLICKHOUSE_PASSWORD_BYTES_MAX: usize = 16;
+/// How often a member says that it checks no ACLs.
+pub const SKIP_ACL_WARNING_PERIOD: Duration = Duration::from_secs(3600);
 /// Watches of one connection.
 pub const WATCHES_PER_CONNECTION_MAX: usize = 1_000_000;
 
@@ -79,6 +83,9 @@ pub const DISK_PERIOD: Duration = Duration::from_millis(100);
 pub const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(3);
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
+// Both travel with a write: the count in one byte, the length in two.
+const _: () = assert!(IDENTITIES_MAX <= 255 && IDENTITY_BYTES_MAX <= 65_000);
+const _: () = assert!(crate::sasl::limits::USER_BYTES_MAX <= IDENTITY_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_MAX < BATCH_BYTES_IN_FLIGHT_MAX);
 const _: () = assert!(OUTBOX_BYTES_PAUSE < OUTBOX_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX_DEFAULT < FRAME_BYTES_MAX_LIMIT);

@@ -2,6 +2,7 @@
 //! same node serves TCP clients in production and pipes in a simulation.
 
 use crate::apply::Applier;
+use crate::auth::{self, AuthOptions};
 use crate::connection::{Connection, ConnectionOptions};
 use crate::dispatch::{self, Dispatch, Submission};
 use crate::four_letter::{WORDS, Words};
@@ -13,7 +14,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
-use crate::session::{AuthOptions, Rules};
+use crate::session::Rules;
 use crate::shared::Shared;
 use crate::stage::Stage;
 use crate::{batch::Kind, cleanup, leader};
@@ -137,7 +138,7 @@ impl Node {
         let connection = ConnectionOptions {
             frame_bytes_max: options.frame_bytes_max,
             timeout_ms: options.session_timeout_ms,
-            auth: options.auth,
+            auth: Arc::new(options.auth),
             rules: options.rules,
             words: Arc::new(words),
         };
@@ -153,6 +154,9 @@ impl Node {
                 next_connection: AtomicU64::new(1),
             }),
         };
+        if node.inner.connection.auth.skip_acl {
+            keeper_rt::spawn("skip-acl-warning", auth::warn_of_skipped_acls());
+        }
         keeper_rt::spawn("touch", node.clone().touch_sessions());
         keeper_rt::spawn("expire", node.clone().expire_sessions());
         keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());

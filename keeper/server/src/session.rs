@@ -1,10 +1,10 @@
 //! Stage Admitted: one connection's session. Keeps its requests in order: a read with no unfinished write before
 //! it is answered here and now; anything else takes its place in the outbox's queue.
 
+use crate::auth::{Answer, Auth, AuthOptions};
 use crate::batch::{Kind, session_body};
 use crate::dispatch::{Dispatch, Submission};
 use crate::in_flight::Target;
-use crate::limits::{IDENTITIES_MAX, IDENTITY_BYTES_MAX};
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
 use crate::reconfig::Reconfiguring;
@@ -13,9 +13,7 @@ use crate::stage::Stage;
 use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::{Applied, Outcome};
-use keeper_types::{
-    AclId, AuthRequest, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId,
-};
+use keeper_types::{AclId, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
@@ -29,16 +27,6 @@ fn is_write(op: OpCode) -> bool {
 fn new_local_id() -> i64 {
     const LOCAL_ID_HIGH: i64 = 2 << 56;
     LOCAL_ID_HIGH | (i64::from_le_bytes(keeper_rt::random_bytes::<8>()) & (LOCAL_ID_HIGH - 1) >> 1)
-}
-
-/// xid of auth packets and their replies.
-const AUTH_XID: i32 = -4;
-
-/// Switches and secrets of authentication.
-#[derive(Clone, Debug, Default)]
-pub struct AuthOptions {
-    /// `user:base64(sha1(user:password))` of the super user; none when unset.
-    pub super_digest: Option<String>,
 }
 
 /// What this member lets its clients do, beyond who they are.
@@ -56,7 +44,7 @@ pub struct Session {
     shared: Arc<Shared>,
     dispatch: Dispatch,
     outbox: Arc<Outbox>,
-    auth: AuthOptions,
+    auth: Auth,
     rules: Rules,
     /// There is no quorum: writes answer `NotReadOnly`.
     read_only: bool,
@@ -97,7 +85,7 @@ pub struct Client {
     pub shared: Arc<Shared>,
     pub dispatch: Dispatch,
     pub outbox: Arc<Outbox>,
-    pub auth: AuthOptions,
+    pub auth: Arc<AuthOptions>,
     pub rules: Rules,
     pub ip: String,
 }
@@ -105,7 +93,8 @@ pub struct Client {
 impl Client {
     fn session(self, id: SessionId, generation: Generation, read_only: bool) -> Session {
         let Client { shared, dispatch, outbox, auth, rules, ip } = self;
-        let identities = Arc::from([AclId { scheme: "ip".into(), id: ip }]);
+        let identities = auth.first_identities(&ip);
+        let auth = Auth::new(auth);
         Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
     }
 }
@@ -148,6 +137,10 @@ impl Session {
     pub fn handle(&mut self, frame: Bytes, received: Instant) -> Result<OpCode, Refused> {
         let (header, body) = keeper_wire::decode_header(&frame)
             .map_err(|error| Refused(format!("request header: {error}")))?;
+        if let Some(refusal) = self.auth.refusal(header.xid, header.op, &self.identities) {
+            self.give(refusal);
+            return Ok(OpCode::Ping);
+        }
         let Some(op) = OpCode::from_i32(header.op).filter(|op| *op != OpCode::CreateSession) else {
             self.reply_now(header.xid, Err(ErrorCode::Unimplemented));
             return Ok(OpCode::Ping);
@@ -164,7 +157,14 @@ impl Session {
             return Ok(op);
         }
         match (op.class(), &request) {
-            (_, Request::Auth(auth)) => self.authenticate(auth),
+            (_, Request::Auth(auth)) => {
+                let answer = self.auth.authenticate(header.xid, auth, &mut self.identities);
+                self.give(answer);
+            }
+            (_, Request::Sasl(token)) => {
+                let answer = self.auth.login(header.xid, token, &mut self.identities);
+                self.give(answer);
+            }
             (_, Request::CloseSession) if self.read_only => {
                 self.reply_now(header.xid, Ok(()));
                 self.outbox.close(CloseReason::ClosedByClient);
@@ -257,49 +257,16 @@ impl Session {
         );
     }
 
-    /// Adds an identity to the connection. An unknown scheme or bad data is answered, then the connection ends.
-    fn authenticate(&mut self, request: &AuthRequest<'_>) {
-        match self.identity_of(request) {
-            Ok(identity) => {
-                let known = identity.iter().all(|new| self.identities.contains(new));
-                if !known && self.identities.len() < IDENTITIES_MAX {
-                    self.identities = self.identities.iter().cloned().chain(identity).collect();
-                }
-                self.reply_auth(Ok(()));
-            }
-            Err(()) => {
-                self.reply_auth(Err(ErrorCode::AuthFailed));
-                self.outbox.close(CloseReason::AuthFailed);
-            }
+    /// What authentication says: in its turn, or at once when it ends the connection, since nothing else is answered
+    /// after that.
+    fn give(&self, answer: Answer) {
+        let Some(reason) = answer.close else { return self.push_ready(answer.reply) };
+        let mut state = self.outbox.lock();
+        if state.accepts_bytes() {
+            state.out.extend_from_slice(&answer.reply);
         }
-    }
-
-    fn identity_of(&self, request: &AuthRequest<'_>) -> Result<Vec<AclId>, ()> {
-        match request.scheme {
-            // The address is known from the connection already.
-            "ip" => Ok(Vec::new()),
-            "digest" => {
-                let text = std::str::from_utf8(request.auth).map_err(|_| ())?;
-                if text.len() > IDENTITY_BYTES_MAX {
-                    return Err(());
-                }
-                let identity = keeper_tree::digest_identity(text).ok_or(())?;
-                let mut identities = Vec::with_capacity(2);
-                if self.auth.super_digest.as_deref() == Some(identity.id.as_str()) {
-                    identities.push(AclId { scheme: "super".into(), id: String::new() });
-                }
-                identities.push(identity);
-                Ok(identities)
-            }
-            _ => Err(()),
-        }
-    }
-
-    fn reply_auth(&self, result: Result<(), ErrorCode>) {
-        let mut bytes = BytesMut::new();
-        let result = result.as_ref().map(|()| &Response::Empty).map_err(|code| *code);
-        keeper_wire::encode_reply(AUTH_XID, 0, result, &mut bytes);
-        self.push_ready(bytes);
+        drop(state);
+        self.outbox.close(reason);
     }
 
     fn reply_now(&self, xid: i32, result: Result<(), ErrorCode>) {

@@ -3,6 +3,7 @@
 
 mod overlay;
 
+use keeper_server::auth::Secret;
 use keeper_server::four_letter::WORDS;
 use keeper_server::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT,
@@ -14,6 +15,9 @@ use std::path::{Path, PathBuf};
 
 /// Prefix of environment variables: `KEEPER__LISTEN__CLIENT` sets `listen.client`.
 pub const ENVIRONMENT_PREFIX: &str = "KEEPER__";
+
+/// Schemes whose identities a client has to prove.
+const PROVABLE_SCHEMES: [&str; 3] = ["digest", "sasl", "x509"];
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -137,6 +141,54 @@ impl Default for Log {
 pub struct Auth {
     /// `user:base64(sha1(user:password))` of the super user.
     pub super_digest: Option<String>,
+    /// File or folder with those who may log in by SASL DIGEST-MD5.
+    pub sasl_users_file: Option<PathBuf>,
+    /// The user of SASL that is a super user.
+    pub super_user: Option<String>,
+    /// A client is served nothing before it has logged in by SASL.
+    pub require_sasl: bool,
+    /// As `require_sasl`, for any one of these schemes.
+    pub require_schemes: Vec<String>,
+    /// What handshakes of ClickHouse have to hold.
+    #[serde(serialize_with = "hide")]
+    pub clickhouse_password: Option<String>,
+    /// No ACL is checked. For repairs only.
+    pub skip_acl: bool,
+}
+
+impl Auth {
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |place: &str, why: String| Err(ConfigError::Value { place: place.into(), why });
+        let by_sasl = self.require_sasl || self.require_schemes.iter().any(|scheme| scheme == "sasl");
+        if by_sasl && self.sasl_users_file.is_none() {
+            return wrong("auth.require_sasl", "nobody could log in: set auth.sasl_users_file too".into());
+        }
+        if let Some(user) = &self.super_user
+            && self.sasl_users_file.is_none()
+        {
+            return wrong(
+                "auth.super_user",
+                format!("`{user}` could not log in: set auth.sasl_users_file too"),
+            );
+        }
+        for scheme in &self.require_schemes {
+            if !PROVABLE_SCHEMES.contains(&scheme.as_str()) {
+                let known = PROVABLE_SCHEMES.join(" ");
+                return wrong("auth.require_schemes", format!("`{scheme}` is none of {known}"));
+            }
+        }
+        if let Some(password) = &self.clickhouse_password
+            && Secret::for_clickhouse(password).is_none()
+        {
+            return wrong("auth.clickhouse_password", "has to have 1 to 16 bytes, no NUL at the end".into());
+        }
+        Ok(())
+    }
+}
+
+/// `--check` shows that a secret is set, not what it is.
+fn hide<S: serde::Serializer>(secret: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(|_| "(hidden)").serialize(serializer)
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -233,6 +285,7 @@ impl Config {
                 return wrong("four_letter_words.allow", format!("`{word}` is none of {}", WORDS.join(" ")));
             }
         }
+        self.auth.check()?;
         let Cleanup { ttl_period_ms, container_period_ms } = self.cleanup;
         if ttl_period_ms == 0 || container_period_ms == 0 {
             return wrong("cleanup", "a period of 0 ms; the least is 1".into());

@@ -143,4 +143,28 @@ mod tests {
         let error = load(FILE, &[], &["four_letter_words.allow=[\"ruok\", \"wchx\"]"]).unwrap_err();
         assert!(error.contains("`wchx` is none of"), "{error}");
     }
+
+    #[test]
+    fn a_requirement_that_nobody_could_meet_is_refused() {
+        for (flag, part) in [
+            ("auth.require_sasl=true", "set auth.sasl_users_file too"),
+            ("auth.require_schemes=[\"sasl\"]", "set auth.sasl_users_file too"),
+            ("auth.require_schemes=[\"ip\"]", "`ip` is none of digest sasl x509"),
+            ("auth.super_user=\"root\"", "`root` could not log in"),
+            ("auth.clickhouse_password=\"seventeen letters\"", "1 to 16 bytes"),
+        ] {
+            let error = load(FILE, &[], &[flag]).unwrap_err();
+            assert!(error.contains(part), "{flag}: {error}");
+        }
+        let users = "auth.sasl_users_file=\"/users\"";
+        assert!(load(FILE, &[], &[users, "auth.require_sasl=true", "auth.super_user=\"root\""]).is_ok());
+    }
+
+    #[test]
+    fn a_password_is_not_shown() {
+        let config = load(FILE, &[], &["auth.clickhouse_password=\"secret\""]).unwrap();
+        assert_eq!(config.auth.clickhouse_password.as_deref(), Some("secret"));
+        let text = toml::to_string_pretty(&config).unwrap();
+        assert!(text.contains("clickhouse_password = \"(hidden)\"") && !text.contains("secret\""), "{text}");
+    }
 }

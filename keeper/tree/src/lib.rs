@@ -27,7 +27,7 @@ mod snapshot;
 mod store;
 mod tree;
 
-pub use acl::digest_identity;
+pub use acl::{digest_identity, ip_identity};
 pub use cleanup::{CleanupCursor, Perishable};
 pub use command::{Admission, Applied, BatchId, Command, CommandOp, Counts, Outcome, SessionView, Sink};
 pub use limits::SNAPSHOT_CHUNK_BYTES_MAX;

@@ -67,7 +67,7 @@ ops! {
     MultiRead = 22 Read,
     Auth = 100 Session,
     SetWatches = 101 Session,
-    Sasl = 102 Unserved,
+    Sasl = 102 Session,
     GetEphemerals = 103 Read,
     GetAllChildrenNumber = 104 Read,
     SetWatches2 = 105 Session,
