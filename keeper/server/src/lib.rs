@@ -38,7 +38,7 @@ mod watch;
 pub mod admin;
 /// Numbers that are read at the scrape.
 mod collector;
-/// ZooKeeper's plain-text questions.
+/// Plain-text questions on the client port.
 pub mod four_letter;
 /// Probes and metrics.
 pub mod http;
@@ -46,6 +46,12 @@ pub mod http;
 pub mod listener;
 /// Counters and histograms.
 pub mod metrics;
+/// Numbers under the names of ZooKeeper's and ClickHouse's tools.
+mod numbers;
+/// What clients asked and were answered.
+mod stats;
+/// The same of one connection.
+mod tally;
 
 pub use node::{Node, NodeOptions, Readiness};
 pub use session::AuthOptions;

@@ -5,6 +5,8 @@ use crate::in_flight::InFlight;
 use crate::limits::INGRESS_BYTES_MAX;
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
+use crate::stats::Stats;
+use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
 use keeper_tree::Tree;
@@ -23,13 +25,16 @@ pub struct Shared {
     pub ingress: Ingress,
     pub expiry: Expiry,
     pub metrics: Metrics,
+    pub stats: Stats,
     pub applied_index: AtomicU64,
     /// No new connections, no new requests: the member is stopping.
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
     pub disk_full: AtomicBool,
+    /// This member serves reads without a quorum: words say `ro`.
+    pub read_only: AtomicBool,
     /// All open connections, for four-letter words and the orderly stop.
-    pub connections: Mutex<BTreeMap<ConnectionId, Arc<crate::connection::Info>>>,
+    pub connections: Mutex<BTreeMap<ConnectionId, Arc<Info>>>,
 }
 
 impl Shared {
@@ -42,9 +47,11 @@ impl Shared {
             ingress: Ingress::default(),
             expiry: Expiry::default(),
             metrics,
+            stats: Stats::default(),
             applied_index: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
+            read_only: AtomicBool::new(false),
             connections: Mutex::default(),
         })
     }
@@ -63,7 +70,7 @@ impl Shared {
         self.disk_full.load(Ordering::Relaxed)
     }
 
-    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<crate::connection::Info>>> {
+    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<Info>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
