@@ -62,13 +62,14 @@ impl Dev {
             .await
             .context("the members did not become ready in time")??;
         let hosts: Vec<String> = (1..=self.members).map(|number| self.address(number, 0)).collect();
-        println!("ready: {}", hosts.join(","));
-        println!(
-            "data:  {}{}",
-            folder.display(),
-            if self.dir.is_none() { " (removed at the end)" } else { "" }
+        let hosts = hosts.join(",");
+        let kept = if self.dir.is_none() { " (removed at the end)" } else { "" };
+        let text = format!(
+            "ready: {hosts}\ndata:  {}{kept}\ntry:   keeper --help, or KEEPER_HOSTS={hosts} keeper ls /\n",
+            folder.display()
         );
-        println!("try:   keeper --help, or KEEPER_HOSTS={} keeper ls /", hosts.join(","));
+        // In one piece, and a reader that has left (`keeper dev | head -1`) is no reason to end.
+        let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
         tokio::select! {
             biased;
             _ = terminate.recv() => {}

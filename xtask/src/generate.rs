@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{paths, progress};
+use crate::{compatibility, paths, progress};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -39,6 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// Every generated file with its text.
 fn files() -> Result<Vec<(PathBuf, String)>> {
-    let files = castellan_api::generated_files();
-    Ok(files.into_iter().map(|(path, text)| (paths::root().join(path), text)).collect())
+    let files = castellan_api::generated_files().into_iter().map(|(path, text)| (PathBuf::from(path), text));
+    let ours = [(PathBuf::from(compatibility::FILE), compatibility::page())];
+    Ok(files.chain(ours).map(|(path, text)| (paths::root().join(path), text)).collect())
 }

@@ -10,6 +10,7 @@
 mod build;
 mod command;
 mod compare;
+mod compatibility;
 mod e2e;
 mod fuzz;
 mod generate;

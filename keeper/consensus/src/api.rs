@@ -66,6 +66,22 @@ impl fmt::Display for LogPosition {
     }
 }
 
+/// The first and the last entry that the log holds; `None` while it is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEnds {
+    pub first: Option<LogPosition>,
+    pub last: Option<LogPosition>,
+}
+
+/// Bytes of the files in the data folder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUsage {
+    /// Finished snapshots and those that are being written.
+    pub snapshot_bytes: u64,
+    /// All else: segments in use, spare ones, and the identity.
+    pub log_bytes: u64,
+}
+
 /// A configuration of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {

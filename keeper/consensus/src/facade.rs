@@ -1,9 +1,10 @@
 //! [`Consensus`]: one member, as the rest of the server holds it.
 
 use crate::api::{
-    AdminError, ConsensusOptions, DispatchConn, Identity, Member, Membership, NotLeader, OpenError,
-    Precondition, Status,
+    AdminError, ConsensusOptions, DiskUsage, DispatchConn, Identity, LogEnds, Member, Membership, NotLeader,
+    OpenError, Precondition, Status,
 };
+use crate::inquiry;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::membership::{self, Change};
 use crate::net::{Conn, DialError, NetFuture};
@@ -20,6 +21,7 @@ use openraft::impls::ProgressResponder;
 use openraft::raft::ClientWriteResult;
 use openraft::type_config::alias::OneshotReceiverOf;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -120,6 +122,36 @@ impl Consensus {
     /// What the log has done: counters and the histogram of its syncs.
     pub fn log_stats(&self) -> keeper_log::WalStats {
         self.node.wal.stats()
+    }
+
+    /// Where the log begins and ends, with terms. Reads two entries.
+    pub fn log_ends(&self) -> NetFuture<'_, io::Result<LogEnds>> {
+        Box::pin(async move { inquiry::log_ends(&self.node).await })
+    }
+
+    /// What log and snapshots take on the disk. Opens every file once: for operators, not for a loop.
+    pub fn disk_usage(&self) -> NetFuture<'_, io::Result<DiskUsage>> {
+        Box::pin(async move { inquiry::disk_usage(&self.node).await })
+    }
+
+    /// Bytes of the newest snapshot; 0 when there is none.
+    pub fn snapshot_bytes(&self) -> u64 {
+        self.node.snapshots.latest().map_or(0, |info| info.bytes)
+    }
+
+    /// Begins a snapshot of what is applied now, and returns the index it covers at least. Nothing more when one is
+    /// being made already.
+    ///
+    /// # Errors
+    /// `Uninitialized` before the member has a cluster, `Stopped` when Raft has ended.
+    pub fn snapshot_now(&self) -> NetFuture<'_, Result<u64, AdminError>> {
+        Box::pin(async move {
+            let running = self.node.running().ok_or(AdminError::Uninitialized)?;
+            let applied = self.node.status.borrow().applied_index;
+            let asked = running.raft.trigger().snapshot().await;
+            asked.map_err(|fatal| AdminError::Stopped(fatal.to_string()))?;
+            Ok(applied)
+        })
     }
 
     /// Opens an authenticated connection to another member's dispatcher.

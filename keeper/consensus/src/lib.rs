@@ -14,6 +14,7 @@ mod codec;
 mod config;
 mod facade;
 mod identity;
+mod inquiry;
 pub mod limits;
 mod machine;
 mod membership;
@@ -29,8 +30,9 @@ mod tcp;
 mod types;
 
 pub use api::{
-    AdminError, ConsensusOptions, DispatchConn, Identity, LogPosition, Member, Membership, NotLeader,
-    OpenError, PeerProgress, PeerRefusals, Precondition, Role, SnapshotSource, StateMachine, Status,
+    AdminError, ConsensusOptions, DiskUsage, DispatchConn, Identity, LogEnds, LogPosition, Member,
+    Membership, NotLeader, OpenError, PeerProgress, PeerRefusals, Precondition, Role, SnapshotSource,
+    StateMachine, Status,
 };
 pub use facade::{Consensus, Proposed};
 pub use net::{Conn, DialError, NetFuture, Network};

@@ -1,14 +1,17 @@
-//! The runtime facade: the only crate that spawns, sleeps, draws random numbers or reads a clock.
+//! The runtime facade: the only crate that spawns, sleeps, draws random numbers, reads a clock or asks the system about
+//! this process.
 //!
 //! Each call looks at one thread-local: where a [`Simulation`] is installed it decides, else tokio does. So the
 //! whole server runs unchanged in one thread from one seed. tokio's channels and locks run on any executor and
 //! may be used directly. The facade must never hold state of the server itself.
 
+mod process;
 mod random;
 mod sim_hook;
 mod task;
 mod time;
 
+pub use process::{OpenFiles, host_name, open_files, os_release};
 pub use random::{Rng, random_bytes, random_u64, rng};
 pub use sim_hook::{Installed, Simulation, SleepFuture, TaskFuture, in_simulation, install};
 pub use task::{JoinError, JoinHandle, Pool, block_on, blocking, spawn, thread};

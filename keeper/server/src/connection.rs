@@ -8,22 +8,24 @@ use crate::batch::Kind;
 use crate::dispatch::Dispatch;
 use crate::four_letter::Words;
 use crate::limits::{
-    CONNECTION_REQUEST_BYTES_MAX, CONNECTION_REQUESTS_MAX, FRAME_STALL_MAX, HANDSHAKE_TIME_MAX,
-    OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
+    ANSWER_TIME_MAX, CONNECTION_REQUEST_BYTES_MAX, CONNECTION_REQUESTS_MAX, FRAME_STALL_MAX,
+    HANDSHAKE_TIME_MAX, LAST_WORDS_TIME_MAX, OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
 use crate::session::{Client, Refused, Rules, Session, open};
 use crate::shared::Shared;
 use crate::stage::Stage;
+use crate::stats::TRACE_REQUESTS;
+use crate::tally::{Info, Tally};
 use bytes::{Buf, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::Outcome;
-use keeper_types::{ConnectRequest, ConnectResponse, ErrorCode, SessionId};
+use keeper_types::{ConnectRequest, ConnectResponse, ErrorCode, OpCode, SessionId};
 use keeper_wire::{First, FrameDecoder};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -39,17 +41,6 @@ pub struct ConnectionOptions {
     pub words: Arc<Words>,
 }
 
-/// Numbers of one connection, for `cons` and `stat`.
-#[derive(Default)]
-pub struct Info {
-    pub remote: String,
-    pub received: AtomicU64,
-    pub sent: AtomicU64,
-    pub session: AtomicI64,
-    pub timeout_ms: AtomicI32,
-    pub last_op: AtomicI32,
-}
-
 pub struct Connection<S> {
     stream: S,
     input: BytesMut,
@@ -60,6 +51,7 @@ pub struct Connection<S> {
     decoder: FrameDecoder,
     outbox: Arc<Outbox>,
     info: Arc<Info>,
+    tally: Tally,
     /// When the socket last took bytes, or had nothing to take.
     written_at: Instant,
     /// When the oldest write's reply in `output` was ready.
@@ -87,7 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         options: ConnectionOptions,
     ) -> Connection<S> {
         let now = keeper_rt::now();
-        let info = Arc::new(Info { remote, ..Info::default() });
+        let info = Arc::new(Info::new(remote));
         Connection {
             stream,
             input: BytesMut::new(),
@@ -97,6 +89,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             decoder: FrameDecoder::new(options.frame_bytes_max),
             options,
             outbox,
+            tally: Tally::new(info.clone()),
             info,
             written_at: now,
             ready_since: None,
@@ -137,8 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(error) => return End::Refused(Refused(format!("connect request: {error}"))),
             },
             Ok(Ok(Some(First::FourLetterWord(word)))) => {
-                self.output.extend_from_slice(self.options.words.answer(word, &self.shared).as_bytes());
-                self.flush().await;
+                self.answer_word(word).await;
                 return End::Left;
             }
             Ok(Ok(None)) => return End::Left,
@@ -146,7 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Err(_) => return End::Refused(Refused("no connect request in time".into())),
         };
         let Some(mut session) = self.connect(&request).await else {
-            self.flush().await;
+            self.flush(LAST_WORDS_TIME_MAX).await;
             return End::Left;
         };
         self.info.session.store(session.id().0, Ordering::Relaxed);
@@ -154,11 +146,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             // Frames may be left from before the limits closed the way.
             if let Err(refused) = self.handle_frames(&mut session) {
                 self.take_output();
-                self.flush().await;
+                self.flush(LAST_WORDS_TIME_MAX).await;
                 return End::Refused(refused);
             }
             if let Some(reason) = self.take_output() {
-                self.flush().await;
+                self.flush(LAST_WORDS_TIME_MAX).await;
                 return End::Closed(reason);
             }
             let may_read = self.may_read();
@@ -176,6 +168,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// All whole frames that have arrived.
     fn handle_frames(&mut self, session: &mut Session) -> Result<(), Refused> {
+        let mut count = 0;
+        let handled = self.handle_each(session, &mut count);
+        self.tally.arrived(count, &self.shared.stats);
+        self.shared.metrics.packets_received.inc_by(count);
+        handled
+    }
+
+    fn handle_each(&mut self, session: &mut Session, count: &mut u64) -> Result<(), Refused> {
         let received = keeper_rt::now();
         loop {
             if !self.may_read() {
@@ -183,10 +183,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             match self.decoder.next(&mut self.input) {
                 Ok(Some(frame)) => {
-                    self.info.received.fetch_add(1, Ordering::Relaxed);
-                    self.shared.metrics.packets_received.inc();
+                    *count += 1;
+                    let bytes = frame.len();
                     let op = session.handle(frame, received)?;
-                    self.info.last_op.store(op.as_i32(), Ordering::Relaxed);
+                    self.tally.request(op, received, &self.shared.stats);
+                    self.log_request(op, bytes);
                     self.frame_began = None;
                 }
                 Ok(None) => {
@@ -198,6 +199,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(error) => return Err(Refused(format!("frame: {error}"))),
             }
         }
+    }
+
+    /// For the word `lgrq`, and for ZooKeeper's trace mask at the level it belongs to.
+    fn log_request(&self, op: OpCode, bytes: usize) {
+        let (remote, session) = (&self.info.remote, self.outbox.session().0);
+        let stats = &self.shared.stats;
+        if stats.log_requests.load(Ordering::Relaxed) {
+            tracing::info!(%remote, %session, op = op.name(), bytes, "request");
+        } else if stats.trace_mask.load(Ordering::Relaxed) & TRACE_REQUESTS != 0 {
+            tracing::trace!(%remote, %session, op = op.name(), bytes, "request");
+        }
+    }
+
+    /// A four-letter word instead of a handshake. Its argument, where it has one, comes within the handshake's time.
+    async fn answer_word(&mut self, word: [u8; 4]) {
+        let words = self.options.words.clone();
+        let wanted = words.argument_bytes(word);
+        let argument = keeper_rt::timeout(HANDSHAKE_TIME_MAX, async {
+            while self.input.len() < wanted && matches!(self.turn(true).await, Turn::Read | Turn::Progress) {}
+        });
+        let _ = argument.await;
+        let argument = self.input.split_to(wanted.min(self.input.len()));
+        let Some(answer) = words.answer(word, &argument, &self.shared).await else { return };
+        self.output.extend_from_slice(answer.text.as_bytes());
+        self.flush(ANSWER_TIME_MAX).await;
     }
 
     /// Requests are taken while the client keeps up with its replies and has few enough unanswered.
@@ -214,7 +240,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Moves ready bytes from the outbox to the socket's buffer. The reason, when the connection is to end.
     fn take_output(&mut self) -> Option<CloseReason> {
         let mut state = self.outbox.lock();
-        if self.output.is_empty() {
+        let had = self.output.len();
+        if had == 0 {
             std::mem::swap(&mut self.output, &mut state.out);
             self.written_at = keeper_rt::now();
         } else {
@@ -224,7 +251,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let Some(since) = state.ready_since.take() {
             self.ready_since.get_or_insert(since);
         }
-        state.closing
+        let closing = state.closing;
+        drop(state);
+        let sent = self.tally.replies(&self.output[had..], &self.shared.stats);
+        self.shared.metrics.packets_sent.inc_by(sent);
+        closing
     }
 
     async fn first_frame(&mut self) -> Result<Option<First>, Refused> {
@@ -387,8 +418,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn note_written(&mut self, len: usize) {
         self.output.advance(len);
         self.written_at = keeper_rt::now();
-        self.info.sent.fetch_add(1, Ordering::Relaxed);
-        self.shared.metrics.packets_sent.inc();
         if self.output.is_empty()
             && let Some(since) = self.ready_since.take()
         {
@@ -405,8 +434,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Writes what is left, within a bound.
-    async fn flush(&mut self) {
-        let limit = Duration::from_secs(1);
+    async fn flush(&mut self, limit: Duration) {
         let _ = keeper_rt::timeout(limit, async {
             while !self.output.is_empty() {
                 let wrote =

@@ -283,8 +283,9 @@ impl Dispatcher {
             let Some((bytes, dispatched)) = next else { return true };
             let sent = match &self.link {
                 Link::None => return true,
-                Link::Local => match self.consensus.propose(bytes).await {
+                Link::Local => match self.consensus.propose(bytes.clone()).await {
                     Ok(proposed) => {
+                        self.shared.stats.proposal_bytes.add(bytes.len() as u64, 1);
                         self.proposed.push_back(proposed);
                         true
                     }

@@ -5,8 +5,11 @@
 //! |---|---|---|
 //! | 1 batch | to the leader | the batch's bytes (docs/formats/entry.md) |
 //! | 2 touch | to the leader | 8 bytes a session, little-endian |
-//! | 4 reconfig | to the leader | see `reconfig`; the answer is 5, on a connection of its own |
 //! | 3 refused | to the origin | nothing; the connection ends, all unapplied batches are to be sent again |
+//! | 4 wish | to the leader | nothing; the sender would like to lead. On a connection of its own |
+//! | 5 granted | to the origin | nothing; leadership is being handed over |
+//! | 6 reconfig | to the leader | see `reconfig`; on a connection of its own |
+//! | 7 reconfigured | to the origin | see `reconfig` |
 
 use crate::batch::{Batch, stamp};
 use crate::reconfig;
@@ -14,14 +17,16 @@ use crate::shared::Shared;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use keeper_consensus::{Consensus, DispatchConn, Proposed};
-use keeper_types::SessionId;
+use keeper_consensus::{Consensus, DispatchConn, Precondition, Proposed, Role};
+use keeper_types::{ServerId, SessionId};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const BATCH: u8 = 1;
 const TOUCH: u8 = 2;
 const REFUSED: u8 = 3;
+const WISH: u8 = 4;
+const GRANTED: u8 = 5;
 
 pub fn batch_frame(batch: &Bytes) -> Bytes {
     let mut frame = BytesMut::with_capacity(batch.len() + 1);
@@ -35,6 +40,33 @@ pub fn touch_frame(sessions: &[SessionId]) -> Bytes {
     frame.put_u8(TOUCH);
     sessions.iter().for_each(|session| frame.put_i64_le(session.0));
     frame.freeze()
+}
+
+/// Asks `leader` to hand leadership to this member. True when it has begun to. Dropping it changes nothing.
+pub async fn ask_for_leadership(consensus: &Consensus, leader: ServerId) -> bool {
+    let mut conn = match consensus.dial_dispatch(leader).await {
+        Ok(conn) => conn,
+        Err(error) => {
+            tracing::warn!(%leader, ?error, "cannot ask for leadership");
+            return false;
+        }
+    };
+    if conn.sender.send(Bytes::from_static(&[WISH])).await.is_err() {
+        return false;
+    }
+    // Nothing comes from a leader that does not know the message: it closes the connection.
+    conn.receiver.recv().await.is_some_and(|frame| frame.first() == Some(&GRANTED))
+}
+
+/// Hands leadership to a member that asked for it, beside everything else.
+fn hand_over(consensus: &Consensus, to: ServerId) {
+    let consensus = consensus.clone();
+    keeper_rt::spawn("hand-over", async move {
+        match consensus.transfer_leadership(to, Precondition::default()).await {
+            Ok(_) => tracing::info!(%to, "leadership handed over on its wish"),
+            Err(error) => tracing::warn!(%to, %error, "leadership not handed over on its wish"),
+        }
+    });
 }
 
 /// Serves every dispatcher that connects, until the member stops.
@@ -69,8 +101,12 @@ async fn serve_origin(shared: Arc<Shared>, consensus: Consensus, dispatch: Dispa
                 }
                 drop(frame);
                 let Ok(batch) = stamp(batch, keeper_rt::wall_ms()) else { return };
+                let bytes = batch.len() as u64;
                 match consensus.propose(batch).await {
-                    Ok(proposal) => proposed.push_back(proposal),
+                    Ok(proposal) => {
+                        shared.stats.proposal_bytes.add(bytes, 1);
+                        proposed.push_back(proposal);
+                    }
                     Err(_) => break,
                 }
             }
@@ -84,6 +120,11 @@ async fn serve_origin(shared: Arc<Shared>, consensus: Consensus, dispatch: Dispa
                     return;
                 }
             }
+            Some(&WISH) if consensus.status().role == Role::Leader => {
+                hand_over(&consensus, from);
+                let _ = conn.sender.send(Bytes::from_static(&[GRANTED])).await;
+            }
+            Some(&WISH) => break,
             _ => {
                 tracing::warn!(%from, "a dispatcher sent an unknown message; closing its connection");
                 return;

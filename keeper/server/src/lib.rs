@@ -48,7 +48,7 @@ mod watch;
 pub mod admin;
 /// Numbers that are read at the scrape.
 mod collector;
-/// ZooKeeper's plain-text questions.
+/// Plain-text questions on the client port.
 pub mod four_letter;
 /// Probes and metrics.
 pub mod http;
@@ -56,6 +56,12 @@ pub mod http;
 pub mod listener;
 /// Counters and histograms.
 pub mod metrics;
+/// Numbers under the names of ZooKeeper's and ClickHouse's tools.
+mod numbers;
+/// What clients asked and were answered.
+mod stats;
+/// The same of one connection.
+mod tally;
 
 pub use auth::AuthOptions;
 pub use node::{Node, NodeOptions, Readiness};

@@ -19,6 +19,8 @@ pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 /// A client that started a frame must finish it within this time.
 pub const FRAME_STALL_MAX: Duration = Duration::from_secs(30);
+/// A connection that ends gets what is ready within this time.
+pub const LAST_WORDS_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for the first packet of a connection.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes asked of the socket at once.
@@ -89,3 +91,19 @@ const _: () = assert!(crate::sasl::limits::USER_BYTES_MAX <= IDENTITY_BYTES_MAX)
 const _: () = assert!(BATCH_BYTES_MAX < BATCH_BYTES_IN_FLIGHT_MAX);
 const _: () = assert!(OUTBOX_BYTES_PAUSE < OUTBOX_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX_DEFAULT < FRAME_BYTES_MAX_LIMIT);
+
+/// Bytes of one four-letter word's answer; what is longer is cut and says so. Clients read at least as much.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all large answers on their way at a time: strangers who never read cannot fill the memory.
+pub const ANSWERS_BYTES_MAX: usize = 32 << 20;
+/// Answers up to this size do not count against [`ANSWERS_BYTES_MAX`]: each fits a socket's buffer.
+pub const ANSWER_BYTES_SMALL: usize = 16 << 10;
+/// A client that does not read a word's answer within this time gets no more of it.
+pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+/// Nodes looked at for the ephemeral nodes of `dump`, and how many of them under one hold of the tree's lock.
+pub const DUMP_NODES_MAX: usize = 1_000_000;
+pub const DUMP_NODES_AT_A_TIME: usize = 1_000;
+/// How long a word waits for the leader to take its wish.
+pub const WISH_TIME_MAX: Duration = Duration::from_secs(2);
+
+const _: () = assert!(ANSWER_BYTES_MAX < ANSWERS_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! Numbers of one member, in Prometheus' terms. They belong to the node object, never to the process.
 
 use crate::stage::Stage;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -23,22 +23,6 @@ pub struct Metrics {
     pub packets_sent: Counter,
     pub malformed_total: Counter,
     pub connections_refused_total: Counter,
-    latency: Mutex<Latency>,
-}
-
-/// Minimum, average and maximum since the last reset, in milliseconds, for `mntr` and `srvr`.
-#[derive(Clone, Copy, Default)]
-pub struct Latency {
-    pub min_ms: f64,
-    pub max_ms: f64,
-    pub sum_ms: f64,
-    pub count: u64,
-}
-
-impl Latency {
-    pub fn average_ms(&self) -> f64 {
-        if self.count == 0 { 0.0 } else { self.sum_ms / self.count as f64 }
-    }
 }
 
 /// From a tenth of a millisecond to half a minute.
@@ -70,7 +54,7 @@ impl Default for Metrics {
         };
         let packets_received = counter(&mut registry, "packets_received", "Request frames read from clients");
         let packets_sent =
-            counter(&mut registry, "packets_sent", "Times that bytes were handed to a client's socket");
+            counter(&mut registry, "packets_sent", "Replies and watch events on their way to clients");
         let malformed_total =
             counter(&mut registry, "malformed_connections", "Client connections closed for what they sent");
         let connections_refused_total =
@@ -84,7 +68,6 @@ impl Default for Metrics {
             packets_sent,
             malformed_total,
             connections_refused_total,
-            latency: Mutex::default(),
         }
     }
 }
@@ -93,14 +76,6 @@ impl Metrics {
     /// `took` since the request was received, or as the stage defines it.
     pub fn observe(&self, stage: Stage, took: Duration) {
         self.stages[stage as usize].observe(took.as_secs_f64());
-        if stage == Stage::Applied {
-            let ms = took.as_secs_f64() * 1_000.0;
-            let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
-            latency.min_ms = if latency.count == 0 { ms } else { latency.min_ms.min(ms) };
-            latency.max_ms = latency.max_ms.max(ms);
-            latency.sum_ms += ms;
-            latency.count += 1;
-        }
     }
 
     pub fn observe_batch(&self, requests: usize, bytes: usize) {
@@ -108,21 +83,19 @@ impl Metrics {
         self.batch_bytes.observe(bytes as f64);
     }
 
-    pub fn latency(&self) -> Latency {
-        *self.latency.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a collector that reads its numbers when it is scraped.
     pub fn collect_from(&self, collector: Box<dyn prometheus_client::collector::Collector>) {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner).register_collector(collector);
     }
 
-    /// The whole page, in the OpenMetrics text format.
-    pub fn page(&self) -> String {
+    /// The page of our own names in the OpenMetrics text format, with more lines of the same format behind them.
+    pub fn page(&self, more: &str) -> String {
         let mut page = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing into a String cannot fail.
-        let _ = prometheus_client::encoding::text::encode(&mut page, &registry);
+        let _ = text::encode_registry(&mut page, &registry);
+        page.push_str(more);
+        let _ = text::encode_eof(&mut page);
         page
     }
 }

@@ -5,7 +5,7 @@ use crate::apply::Applier;
 use crate::auth::{self, AuthOptions};
 use crate::connection::{Connection, ConnectionOptions};
 use crate::dispatch::{self, Dispatch, Submission};
-use crate::four_letter::{WORDS, Words};
+use crate::four_letter::{Words, default_words};
 use crate::in_flight::Target;
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD,
@@ -45,6 +45,7 @@ pub struct NodeOptions {
     pub session_timeout_ms: (i32, i32),
     pub frame_bytes_max: usize,
     pub connections_max: usize,
+    /// White list; `*` stands for all.
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
     pub rules: Rules,
@@ -76,7 +77,7 @@ impl NodeOptions {
             session_timeout_ms: (4_000, 40_000),
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
-            four_letter_words: WORDS.iter().map(|word| (*word).to_owned()).collect(),
+            four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
             ttl_period: TTL_PERIOD_DEFAULT,
@@ -134,7 +135,8 @@ impl Node {
         let (dispatch, dispatcher) = dispatch::create(shared.clone(), consensus.clone());
         keeper_rt::spawn("dispatcher", dispatcher.run());
         keeper_rt::spawn("dispatch-accept", leader::serve(shared.clone(), consensus.clone(), incoming));
-        let words = Words::new(options.four_letter_words, consensus.clone(), options.configuration);
+        let started = keeper_rt::now();
+        let words = Words::new(options.four_letter_words, consensus.clone(), options.configuration, started);
         let connection = ConnectionOptions {
             frame_bytes_max: options.frame_bytes_max,
             timeout_ms: options.session_timeout_ms,
@@ -145,7 +147,7 @@ impl Node {
         let node = Node {
             inner: Arc::new(Inner {
                 name: options.name,
-                started: keeper_rt::now(),
+                started,
                 shared,
                 consensus,
                 dispatch,
@@ -188,6 +190,10 @@ impl Node {
 
     pub fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    pub fn words(&self) -> &Words {
+        &self.inner.connection.words
     }
 
     /// Serves one client until either side ends it; `remote` is its `ip:port`.

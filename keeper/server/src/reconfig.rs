@@ -18,9 +18,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// First byte of a reconfig on a dispatch connection; then 1 if the client may do it, then its request's body.
-pub const RECONFIG: u8 = 4;
+pub const RECONFIG: u8 = 6;
 /// First byte of the answer; then the error, int32, 0 for success.
-pub const RECONFIGURED: u8 = 5;
+pub const RECONFIGURED: u8 = 7;
 
 /// The configuration as ZooKeeper's clients read it, servers in order of their ids: `server.1=HOST:PEER:ELECTION:ROLE;
 /// CLIENT` a line, then `version=` with the index of its log entry in hexadecimal digits.

@@ -5,6 +5,8 @@ use crate::in_flight::InFlight;
 use crate::limits::INGRESS_BYTES_MAX;
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
+use crate::stats::Stats;
+use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
 use keeper_tree::Tree;
@@ -27,13 +29,14 @@ pub struct Shared {
     pub ingress: Ingress,
     pub expiry: Expiry,
     pub metrics: Metrics,
+    pub stats: Stats,
     pub applied_index: AtomicU64,
     /// No new connections, no new requests: the member is stopping.
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
     pub disk_full: AtomicBool,
     /// All open connections, for four-letter words and the orderly stop.
-    pub connections: Mutex<BTreeMap<ConnectionId, Arc<crate::connection::Info>>>,
+    pub connections: Mutex<BTreeMap<ConnectionId, Arc<Info>>>,
 }
 
 impl Shared {
@@ -48,6 +51,7 @@ impl Shared {
             ingress: Ingress::default(),
             expiry: Expiry::default(),
             metrics,
+            stats: Stats::default(),
             applied_index: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
@@ -69,7 +73,7 @@ impl Shared {
         self.disk_full.load(Ordering::Relaxed)
     }
 
-    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<crate::connection::Info>>> {
+    pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<Info>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -205,6 +205,35 @@ impl Watches {
     }
 }
 
+/// What is watched, for people.
+impl Watches {
+    /// Calls `visit` with each connection's watched paths, a path once whatever kinds of watch there are on it, until it
+    /// returns false. Holds the lock meanwhile: `visit` must be quick and end early.
+    pub fn list(&self, visit: &mut dyn FnMut(ConnectionId, &str) -> bool) {
+        let tables = self.lock();
+        for (id, own) in &tables.connections {
+            for (kind, path) in own {
+                let told = WatchKind::ALL.iter().take_while(|earlier| *earlier != kind);
+                let told = told.into_iter().any(|earlier| own.contains(&(*earlier, path.clone())));
+                if !told && !visit(*id, path) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// As [`list`](Self::list), by path, in no particular order.
+    pub fn list_by_path(&self, visit: &mut dyn FnMut(&str, &BTreeSet<ConnectionId>) -> bool) {
+        let tables = self.lock();
+        for (path, watches) in &tables.paths {
+            let connections = watches.0.iter().flat_map(BTreeMap::keys).copied().collect();
+            if !visit(path, &connections) {
+                return;
+            }
+        }
+    }
+}
+
 /// Writes one event packet. ZooKeeper 3.9 puts the change's zxid into its header.
 pub fn encode_event(kind: EventKind, path: &str, zxid: Zxid, out: &mut bytes::BytesMut) {
     let event = WatchEvent { kind, state: EventState::SyncConnected, path: path.into() };

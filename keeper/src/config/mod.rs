@@ -1,10 +1,11 @@
 //! The configuration of `keeper serve`: a TOML file, environment variables over it, flags over both.
 //! A wrong key or value names itself, where it stands, and what is allowed.
 
+mod keys;
 mod overlay;
 
 use keeper_server::auth::Secret;
-use keeper_server::four_letter::WORDS;
+use keeper_server::four_letter::{ALL_WORDS, WORDS, default_words, find};
 use keeper_server::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT,
     TTL_PERIOD_DEFAULT,
@@ -112,12 +113,13 @@ impl Default for Limits {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FourLetterWords {
+    /// `*` alone stands for every word.
     pub allow: Vec<String>,
 }
 
 impl Default for FourLetterWords {
     fn default() -> FourLetterWords {
-        FourLetterWords { allow: WORDS.iter().map(|word| (*word).to_owned()).collect() }
+        FourLetterWords { allow: default_words().map(str::to_owned).collect() }
     }
 }
 
@@ -281,8 +283,10 @@ impl Config {
             );
         }
         for word in &self.four_letter_words.allow {
-            if !WORDS.contains(&word.as_str()) {
-                return wrong("four_letter_words.allow", format!("`{word}` is none of {}", WORDS.join(" ")));
+            if word != ALL_WORDS && find(word).is_none() {
+                let known: Vec<&str> = WORDS.iter().map(|word| word.name).collect();
+                let known = known.join(" ");
+                return wrong("four_letter_words.allow", format!("`{word}` is none of {known}, nor `*`"));
             }
         }
         self.auth.check()?;
@@ -314,5 +318,32 @@ impl Config {
             line("segmentBytes", self.log.segment_bytes.to_string()),
             line("4lw.commands.whitelist", self.four_letter_words.allow.join(",")),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::keys::KEYS;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_table_holds_every_key_and_no_other() {
+        // Everything set, so that everything is written.
+        let config: Config = toml::from_str(
+            "[server]\nname = \"a\"\ndata_dir = \"/d\"\n\
+             [cluster]\nid = \"x\"\nsecret_file = \"x\"\nadmin_token_file = \"x\"\n\
+             [auth]\nsuper_digest = \"x\"\n",
+        )
+        .expect("valid");
+        let written = toml::Table::try_from(&config).expect("a table");
+        let mut keys = BTreeSet::new();
+        for (section, values) in &written {
+            for name in values.as_table().expect("a section").keys() {
+                keys.insert(format!("{section}.{name}"));
+            }
+        }
+        let known: BTreeSet<String> = KEYS.iter().map(|key| key.name.to_owned()).collect();
+        assert_eq!(known, keys);
     }
 }

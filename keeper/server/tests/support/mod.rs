@@ -46,6 +46,21 @@ pub async fn one_member() -> Node {
 }
 
 pub async fn one_member_with(change: impl FnOnce(&mut NodeOptions)) -> Node {
+    let node = member_of_no_cluster(change).await;
+    let me = Member {
+        id: ServerId(1),
+        peer_address: "one:1".into(),
+        client_address: "one:2".into(),
+        name: "one".into(),
+        election_port: 0,
+    };
+    node.consensus().bootstrap(ClusterId([7; 16]), me).await.expect("the member founds its cluster");
+    ready(&node).await;
+    node
+}
+
+/// With an empty disk: it serves nobody.
+pub async fn member_of_no_cluster(change: impl FnOnce(&mut NodeOptions)) -> Node {
     let disk = FaultyDisk::new(1).disk();
     let mut options = NodeOptions::new(
         "one".into(),
@@ -57,21 +72,15 @@ pub async fn one_member_with(change: impl FnOnce(&mut NodeOptions)) -> Node {
     options.session_timeout_ms = (200, 60_000);
     options.log = keeper_log::Options::small();
     change(&mut options);
-    let node = Node::start(options).await.expect("the member starts");
-    let me = Member {
-        id: ServerId(1),
-        peer_address: "one:1".into(),
-        client_address: "one:2".into(),
-        name: "one".into(),
-        election_port: 0,
-    };
-    node.consensus().bootstrap(ClusterId([7; 16]), me).await.expect("the member founds its cluster");
+    Node::start(options).await.expect("the member starts")
+}
+
+pub async fn ready(node: &Node) {
     let deadline = keeper_rt::now() + WAIT;
     while node.readiness() != Readiness::Ready {
         assert!(keeper_rt::now() < deadline, "not ready: {:?}", node.readiness());
         keeper_rt::sleep(Duration::from_millis(2)).await;
     }
-    node
 }
 
 /// A socket to the member, without a session yet.

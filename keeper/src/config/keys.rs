@@ -1,0 +1,51 @@
+//! Every key of the configuration file. Data only and without an import: `cargo xtask generate` reads this file too, for
+//! `docs/compatibility.md`. A test holds it to what the file's types accept.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub name: &'static str,
+    /// The key of `zoo.cfg`, or the system property, that says the same; empty where there is none.
+    pub zookeeper: &'static str,
+    /// The same in `<keeper_server>` of ClickHouse's configuration.
+    pub clickhouse: &'static str,
+}
+
+const fn key(name: &'static str, zookeeper: &'static str, clickhouse: &'static str) -> Key {
+    Key { name, zookeeper, clickhouse }
+}
+
+#[allow(dead_code, reason = "read by the test and by xtask")]
+pub const KEYS: &[Key] = &[
+    key("server.name", "", ""),
+    key("server.data_dir", "dataDir, dataLogDir", "storage_path, log_storage_path, snapshot_storage_path"),
+    key("listen.client", "clientPort, clientPortAddress", "tcp_port"),
+    key("listen.peer", "server.N", "raft_configuration.server.port"),
+    key("listen.admin", "", ""),
+    key("listen.http", "admin.serverPort, metricsProvider.httpPort", "http_control.port, prometheus.port"),
+    key("cluster.id", "", ""),
+    key("cluster.secret_file", "", ""),
+    key("cluster.admin_token_file", "", ""),
+    key("session.timeout_ms_min", "minSessionTimeout", "coordination_settings.min_session_timeout_ms"),
+    key("session.timeout_ms_max", "maxSessionTimeout", "coordination_settings.session_timeout_ms"),
+    key("limits.frame_bytes_max", "jute.maxbuffer", "coordination_settings.max_request_size"),
+    key("limits.connections_max", "maxCnxns", ""),
+    key("four_letter_words.allow", "4lw.commands.whitelist", "four_letter_word_allow_list"),
+    key("log.snapshot_log_bytes", "snapSizeLimitInKb", "coordination_settings.snapshot_distance"),
+    key("log.segment_bytes", "preAllocSize", "coordination_settings.rotate_log_storage_interval"),
+    key("auth.super_digest", "DigestAuthenticationProvider.superDigest", "superdigest"),
+    key("quota.enforce", "enforceQuota", ""),
+    key("reconfig.enabled", "reconfigEnabled", "enable_reconfiguration"),
+    key("read_only.enabled", "readonlymode.enabled", ""),
+    key("cleanup.ttl_period_ms", "znode.container.checkIntervalMs", "coordination_settings.ttl_gc_period_ms"),
+    key(
+        "cleanup.container_period_ms",
+        "znode.container.checkIntervalMs",
+        "coordination_settings.container_gc_period_ms",
+    ),
+    key("auth.sasl_users_file", "java.security.auth.login.config", ""),
+    key("auth.super_user", "superUser", ""),
+    key("auth.require_sasl", "sessionRequireClientSASLAuth", ""),
+    key("auth.require_schemes", "enforce.auth.schemes", ""),
+    key("auth.clickhouse_password", "", "password"),
+    key("auth.skip_acl", "skipACL", ""),
+];
