@@ -377,6 +377,7 @@ async fn three_members() -> Vec<Node> {
         peer_address: format!("member-{number}:1"),
         client_address: format!("member-{number}:2"),
         name: format!("member-{number}"),
+        election_port: 0,
     };
     let mut nodes = Vec::new();
     for number in 1..=3 {
