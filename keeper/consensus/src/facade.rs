@@ -139,15 +139,16 @@ impl Consensus {
         self.node.snapshots.latest().map_or(0, |info| info.bytes)
     }
 
-    /// Begins a snapshot of what is applied now, and returns the index it covers at least. Nothing more when one is
-    /// being made already.
+    /// Begins a snapshot of what is applied now, and returns the last index it covers at least. While one is being made
+    /// already that one has to do, and it may end a little before.
     ///
     /// # Errors
     /// `Uninitialized` before the member has a cluster, `Stopped` when Raft has ended.
     pub fn snapshot_now(&self) -> NetFuture<'_, Result<u64, AdminError>> {
         Box::pin(async move {
             let running = self.node.running().ok_or(AdminError::Uninitialized)?;
-            let applied = self.node.status.borrow().applied_index;
+            // Not the status, which may lag a moment behind.
+            let applied = running.machine.applied().last.map_or(0, |id| id.index);
             let asked = running.raft.trigger().snapshot().await;
             asked.map_err(|fatal| AdminError::Stopped(fatal.to_string()))?;
             Ok(applied)
