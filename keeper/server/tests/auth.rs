@@ -33,8 +33,9 @@ fn hex(bytes: &[u8]) -> String {
 
 /// What a client of RFC 2831 answers to `challenge`.
 fn answer(challenge: &[u8], user: &str, password: &str) -> Vec<u8> {
-    let challenge = std::str::from_utf8(challenge).expect("a challenge is text");
-    let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a nonce");
+    let challenge = std::str::from_utf8(challenge).expect("text");
+    let (_, nonce) = challenge.split_once("nonce=\"").expect("a nonce");
+    let (nonce, _) = nonce.split_once('"').expect("its end");
     let (realm, cnonce, uri) = ("zk-sasl-md5", "Y25vbmNl", "zookeeper/zk-sasl-md5");
     let mut secret = Md5::digest(format!("{user}:{realm}:{password}")).to_vec();
     secret.extend_from_slice(format!(":{nonce}:{cnonce}").as_bytes());
