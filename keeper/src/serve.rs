@@ -127,6 +127,7 @@ fn auth_options(config: &Auth) -> Result<AuthOptions> {
         required_schemes,
         clickhouse_password: config.clickhouse_password.as_deref().and_then(Secret::for_clickhouse),
         skip_acl: config.skip_acl,
+        unredacted_acl: !config.redact_acl,
     })
 }
 

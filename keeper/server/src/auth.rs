@@ -29,6 +29,8 @@ pub struct AuthOptions {
     pub clickhouse_password: Option<Secret>,
     /// Every client is a super user.
     pub skip_acl: bool,
+    /// getACL shows hashes of digests to everyone who may read the ACL, as ZooKeeper before 3.8.
+    pub unredacted_acl: bool,
 }
 
 impl AuthOptions {

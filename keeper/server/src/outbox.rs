@@ -63,6 +63,8 @@ pub struct Outbox {
     active: AtomicBool,
     session: AtomicI64,
     generation: AtomicU32,
+    /// getACL shows this client hashes of digests although it may not change the ACL (`auth.redact_acl = false`).
+    shows_digests: AtomicBool,
 }
 
 impl Outbox {
@@ -74,6 +76,7 @@ impl Outbox {
             active: AtomicBool::new(true),
             session: AtomicI64::new(0),
             generation: AtomicU32::new(0),
+            shows_digests: AtomicBool::new(false),
         })
     }
 
@@ -90,6 +93,15 @@ impl Outbox {
 
     pub fn session(&self) -> (SessionId, Generation) {
         (SessionId(self.session.load(Ordering::Relaxed)), Generation(self.generation.load(Ordering::Relaxed)))
+    }
+
+    /// Set once, with the session.
+    pub fn show_digests(&self, show: bool) {
+        self.shows_digests.store(show, Ordering::Relaxed);
+    }
+
+    pub fn shows_digests(&self) -> bool {
+        self.shows_digests.load(Ordering::Relaxed)
     }
 
     pub fn mark_active(&self) {

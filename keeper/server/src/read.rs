@@ -75,7 +75,10 @@ impl Reader<'_> {
                 if let Some(node) = system::node(path, self.tree) {
                     return Ok(Response::GetAcl { acl: system::acl(), stat: node.stat });
                 }
-                let (acl, stat) = self.tree.get_acl(trim(path), self.identities)?;
+                let (acl, stat) = match self.outbox.shows_digests() {
+                    true => self.tree.get_acl_unredacted(trim(path), self.identities)?,
+                    false => self.tree.get_acl(trim(path), self.identities)?,
+                };
                 Ok(Response::GetAcl { acl, stat })
             }
             Request::FilteredList(list) | Request::FilteredListWithStatsAndData(list) => {

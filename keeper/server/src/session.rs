@@ -94,6 +94,7 @@ impl Client {
     fn session(self, id: SessionId, generation: Generation, read_only: bool) -> Session {
         let Client { shared, dispatch, outbox, auth, rules, ip } = self;
         let identities = auth.first_identities(&ip);
+        outbox.show_digests(auth.unredacted_acl);
         let auth = Auth::new(auth);
         Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
     }

@@ -335,3 +335,22 @@ async fn with_skip_acl_every_client_may_do_everything() {
     let refused = stranger.call(&create_with("/x", vec![acl(Perms::ALL, "auth", "")])).await;
     assert_eq!(refused, Err(ErrorCode::InvalidAcl.as_i32()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hashes_of_digests_are_shown_to_readers_only_where_that_is_configured() {
+    for unredacted in [false, true] {
+        let node = member(|auth| auth.unredacted_acl = unredacted).await;
+        let mut owner = RawClient::connect(&node).await;
+        add_auth(&mut owner, "digest", b"u:p").await;
+        let list = vec![acl(Perms::ALL, "auth", ""), acl(Perms::READ, "world", "anyone")];
+        owner.call(&create_with("/d", list)).await.unwrap();
+        let hash = "u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=";
+        let mut reader = RawClient::connect(&node).await;
+        for (client, id) in [(&mut owner, hash), (&mut reader, if unredacted { hash } else { "u:x" })] {
+            match client.call(&Request::GetAcl("/d")).await {
+                Ok(Response::GetAcl { acl, .. }) => assert_eq!(acl[0].id.id, id),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

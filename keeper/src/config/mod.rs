@@ -138,7 +138,7 @@ impl Default for Log {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Auth {
     /// `user:base64(sha1(user:password))` of the super user.
@@ -156,6 +156,23 @@ pub struct Auth {
     pub clickhouse_password: Option<String>,
     /// No ACL is checked. For repairs only.
     pub skip_acl: bool,
+    /// getACL hides hashes of digests from those who may not change the ACL.
+    pub redact_acl: bool,
+}
+
+impl Default for Auth {
+    fn default() -> Auth {
+        Auth {
+            super_digest: None,
+            sasl_users_file: None,
+            super_user: None,
+            require_sasl: false,
+            require_schemes: Vec::new(),
+            clickhouse_password: None,
+            skip_acl: false,
+            redact_acl: true,
+        }
+    }
 }
 
 impl Auth {
