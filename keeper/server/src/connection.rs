@@ -17,7 +17,7 @@ use crate::stage::Stage;
 use bytes::{Buf, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::Outcome;
-use keeper_types::{ConnectRequest, ConnectResponse, ErrorCode, SessionId};
+use keeper_types::{AclId, ConnectRequest, ConnectResponse, ErrorCode, SessionId};
 use keeper_wire::{First, FrameDecoder};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -58,6 +58,8 @@ pub struct Connection<S> {
     decoder: FrameDecoder,
     outbox: Arc<Outbox>,
     info: Arc<Info>,
+    /// Identities from below the protocol, for the session.
+    proved: Vec<AclId>,
     /// When the socket last took bytes, or had nothing to take.
     written_at: Instant,
     /// When the oldest write's reply in `output` was ready.
@@ -79,6 +81,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub fn new(
         stream: S,
         remote: String,
+        proved: Vec<AclId>,
         outbox: Arc<Outbox>,
         shared: Arc<Shared>,
         dispatch: Dispatch,
@@ -96,6 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             options,
             outbox,
             info,
+            proved,
             written_at: now,
             ready_since: None,
             frame_began: None,
@@ -271,6 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.options.auth.clone(),
                     &outcome,
                     ip_of(&self.info.remote),
+                    std::mem::take(&mut self.proved),
                 )?;
                 self.info.timeout_ms.store(opened_timeout_ms, Ordering::Relaxed);
                 self.reply_connect(request, opened_timeout_ms, session.id(), password.to_vec());

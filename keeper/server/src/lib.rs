@@ -46,6 +46,9 @@ pub mod http;
 pub mod listener;
 /// Counters and histograms.
 pub mod metrics;
+/// Numbers of TLS: handshakes, refusals, certificates.
+mod tls_collector;
 
 pub use node::{Node, NodeOptions, Readiness};
 pub use session::AuthOptions;
+pub use tls_collector::TlsCollector;

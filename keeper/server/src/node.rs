@@ -20,7 +20,7 @@ use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
 use keeper_log::SharedDisk;
 use keeper_rt::{Instant, Pool};
-use keeper_types::{ClusterId, ServerId};
+use keeper_types::{AclId, ClusterId, ServerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -166,8 +166,9 @@ impl Node {
         &self.inner.shared
     }
 
-    /// Serves one client until either side ends it; `remote` is its `ip:port`.
-    pub async fn serve_client<S>(&self, stream: S, remote: String)
+    /// Serves one client until either side ends it; `remote` is its `ip:port`, `proved` who it is by what carries its
+    /// bytes: a verified certificate.
+    pub async fn serve_client<S>(&self, stream: S, remote: String, proved: Vec<AclId>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -187,6 +188,7 @@ impl Node {
         let connection = Connection::new(
             stream,
             remote,
+            proved,
             outbox,
             inner.shared.clone(),
             inner.dispatch.clone(),

@@ -74,6 +74,7 @@ impl Session {
         auth: AuthOptions,
         opened: &Outcome,
         remote_ip: &str,
+        proved: Vec<AclId>,
     ) -> Option<Session> {
         let Outcome::Session { id, generation, .. } = opened else { return None };
         outbox.set_session(*id, *generation);
@@ -93,7 +94,7 @@ impl Session {
             auth,
             id: *id,
             generation: *generation,
-            identities: Arc::from([ip]),
+            identities: std::iter::once(ip).chain(proved).collect(),
         })
     }
 
@@ -198,6 +199,8 @@ impl Session {
         match request.scheme {
             // The address is known from the connection already.
             "ip" => Ok(Vec::new()),
+            // So is a certificate, if there was one.
+            "x509" if self.identities.iter().any(|identity| identity.scheme == "x509") => Ok(Vec::new()),
             "digest" => {
                 let text = std::str::from_utf8(request.auth).map_err(|_| ())?;
                 if text.len() > IDENTITY_BYTES_MAX {

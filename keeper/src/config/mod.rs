@@ -5,6 +5,7 @@ mod overlay;
 
 use keeper_server::four_letter::WORDS;
 use keeper_server::limits::{CONNECTIONS_MAX_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT};
+use keeper_tls::{ClientAuth, TlsConfig};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,13 @@ pub struct Config {
     pub log: Log,
     #[serde(default)]
     pub auth: Auth,
+    /// TLS of the client port, of the members among themselves, and of admin calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_tls: Option<TlsConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_tls: Option<TlsConfig>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -44,7 +52,11 @@ pub struct Server {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Listen {
-    pub client: SocketAddr,
+    /// Without TLS. Unset: port 2181, unless there is one with TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_tls: Option<SocketAddr>,
     pub peer: SocketAddr,
     pub admin: SocketAddr,
     pub http: SocketAddr,
@@ -53,7 +65,15 @@ pub struct Listen {
 impl Default for Listen {
     fn default() -> Listen {
         let any = |port| SocketAddr::from(([0, 0, 0, 0], port));
-        Listen { client: any(2181), peer: any(9234), admin: any(9235), http: any(8080) }
+        Listen { client: None, client_tls: None, peer: any(9234), admin: any(9235), http: any(8080) }
+    }
+}
+
+impl Listen {
+    /// The client port without TLS, if there is one. There is always one of both.
+    pub fn plain_client(&self) -> Option<SocketAddr> {
+        let default = || self.client_tls.is_none().then(|| SocketAddr::from(([0, 0, 0, 0], 2181)));
+        self.client.or_else(default)
     }
 }
 
@@ -126,6 +146,8 @@ impl Default for Log {
 pub struct Auth {
     /// `user:base64(sha1(user:password))` of the super user.
     pub super_digest: Option<String>,
+    /// Subject of the client certificate whose holder may do everything, as RFC 2253 text: `CN=admin,O=Example`.
+    pub x509_super: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -186,14 +208,76 @@ impl Config {
         if self.log.segment_bytes < 1 << 20 {
             return wrong("log.segment_bytes", format!("{} is less than 1048576", self.log.segment_bytes));
         }
+        self.check_tls()
+    }
+
+    /// What one TLS section means only together with others. The files themselves are read at the start.
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        let wrong = |place: &str, why: &str| Err(ConfigError::Value { place: place.into(), why: why.into() });
+        match (&self.tls, self.listen.client_tls) {
+            (None, Some(_)) => {
+                return wrong("listen.client_tls", "needs a section [tls] with certificate_file");
+            }
+            (Some(_), None) => {
+                return wrong(
+                    "tls",
+                    "is set, but no port uses it: set listen.client_tls, or remove the section",
+                );
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        if self.listen.client.is_some_and(|plain| plain.port() != 0 && Some(plain) == self.listen.client_tls)
+        {
+            return wrong(
+                "listen.client_tls",
+                "is the address of listen.client: one port speaks with TLS or without",
+            );
+        }
+        for (place, section) in
+            [("tls", &self.tls), ("peer_tls", &self.peer_tls), ("admin_tls", &self.admin_tls)]
+        {
+            let Some(section) = section else { continue };
+            let at = |key: &str| format!("{place}.{key}");
+            if section.certificate_file.is_none() {
+                return wrong(
+                    &at("certificate_file"),
+                    "is missing: name the file with this port's certificate",
+                );
+            }
+            if section.ca_file.is_none() && (place != "tls" || section.client_auth() != ClientAuth::None) {
+                return wrong(
+                    &at("ca_file"),
+                    "is missing: name the file with the authorities of the other side",
+                );
+            }
+            if place != "tls" && section.client_auth.is_some_and(|asked| asked != ClientAuth::Required) {
+                return wrong(&at("client_auth"), "can only be \"required\" here; it need not be set");
+            }
+            if place != "peer_tls" && !section.verify_names {
+                return wrong(
+                    &at("verify_names"),
+                    "has a meaning in [peer_tls] alone: nothing is dialled from here",
+                );
+            }
+        }
+        let asks = self.tls.as_ref().is_some_and(|tls| tls.client_auth() != ClientAuth::None);
+        if self.auth.x509_super.is_some() && !asks {
+            return wrong(
+                "auth.x509_super",
+                "needs a section [tls] that asks clients for certificates (ca_file)",
+            );
+        }
         Ok(())
     }
 
     /// `key=value` lines as the word `conf` shows them, in ZooKeeper's names where there are such.
     pub fn lines(&self) -> Vec<(String, String)> {
         let line = |key: &str, value: String| (key.to_owned(), value);
-        vec![
-            line("clientPort", self.listen.client.port().to_string()),
+        let ports =
+            [("clientPort", self.listen.plain_client()), ("secureClientPort", self.listen.client_tls)];
+        let ports =
+            ports.into_iter().filter_map(|(key, address)| Some(line(key, address?.port().to_string())));
+        let rest = [
             line("dataDir", self.server.data_dir.display().to_string()),
             line("maxClientCnxns", self.limits.connections_max.to_string()),
             line("minSessionTimeout", self.session.timeout_ms_min.to_string()),
@@ -206,6 +290,7 @@ impl Config {
             line("snapshotLogBytes", self.log.snapshot_log_bytes.to_string()),
             line("segmentBytes", self.log.segment_bytes.to_string()),
             line("4lw.commands.whitelist", self.four_letter_words.allow.join(",")),
-        ]
+        ];
+        ports.chain(rest).collect()
     }
 }
