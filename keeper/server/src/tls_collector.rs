@@ -69,6 +69,9 @@ impl fmt::Debug for TlsCollector {
 
 impl Collector for TlsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
         self.refusals(&mut encoder)?;
         self.counters(&mut encoder, "tls_handshakes", "TLS handshakes completed", |tls| {
             tls.counts().handshakes()

@@ -1,6 +1,6 @@
 //! What files may hold: PEM, keystores of Java, Python and OpenSSL, certificates of version 1; and what is said of
 //! files that cannot be used. `data/` was made once by OpenSSL 3.0, keytool 17 and pyjks 20; it protects nothing.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // outside the simulator: files and clocks of tests
 
 mod support;
 

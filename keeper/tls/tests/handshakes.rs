@@ -1,5 +1,5 @@
 //! Handshakes over pipes: who is let in, as whom, and why others are not.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // outside the simulator: files and clocks of tests
 
 mod support;
 
