@@ -7,9 +7,12 @@ use keeper_consensus::TcpNetwork;
 use keeper_log::RealDisk;
 use keeper_rt::Pool;
 use keeper_server::auth::Secret;
-use keeper_server::{AuthOptions, Node, NodeOptions, Rules, admin, http, listener};
+use keeper_server::listener::TlsClients;
+use keeper_server::{AuthOptions, Node, NodeOptions, Rules, TlsCollector, admin, http, listener};
+use keeper_tls::{Port, Tls, TlsConfig};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -46,11 +49,20 @@ pub fn run(config: &Config) -> Result<()> {
         let member = Member::start(config, pool).await?;
         let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-        tokio::select! {
-            biased;
-            failure = member.node.failed() => bail!("consensus stopped: {failure}"),
-            _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
-            _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+        let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+        loop {
+            tokio::select! {
+                biased;
+                failure = member.node.failed() => bail!("consensus stopped: {failure}"),
+                _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+                _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+                _ = hang_up.recv() => {
+                    tracing::info!("SIGHUP: looking at the certificate files");
+                    member.tls.ports().iter().for_each(|tls| tls.look_now());
+                    continue;
+                }
+            }
+            break;
         }
         member.node.shutdown().await;
         Ok(())
@@ -60,28 +72,83 @@ pub fn run(config: &Config) -> Result<()> {
     outcome
 }
 
-/// A started member and where it listens.
+/// A started member.
 pub struct Member {
     pub node: Node,
+    tls: TlsPorts,
+}
+
+/// The TLS of each port that has it.
+struct TlsPorts {
+    client: Option<Arc<Tls>>,
+    peer: Option<Arc<Tls>>,
+    admin: Option<Arc<Tls>>,
+}
+
+impl TlsPorts {
+    fn open(config: &Config) -> Result<TlsPorts> {
+        let open = |port, section: &str, config: &Option<TlsConfig>| {
+            let tls = config.as_ref().map(|config| Tls::open(port, config)).transpose();
+            tls.with_context(|| format!("[{section}] cannot be used"))
+        };
+        let ports = TlsPorts {
+            client: open(Port::Client, "tls", &config.tls)?,
+            peer: open(Port::Peer, "peer_tls", &config.peer_tls)?,
+            admin: open(Port::Admin, "admin_tls", &config.admin_tls)?,
+        };
+        ports.ports().iter().for_each(Tls::watch);
+        Ok(ports)
+    }
+
+    fn ports(&self) -> Vec<Arc<Tls>> {
+        [&self.client, &self.peer, &self.admin].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// The sockets of a member, bound.
+struct Sockets {
+    client: Option<TcpListener>,
+    client_tls: Option<TcpListener>,
+    admin: TcpListener,
+    http: TcpListener,
+}
+
+impl Sockets {
+    async fn bind(listen: &crate::config::Listen) -> Result<Sockets> {
+        let client = match listen.plain_client() {
+            Some(address) => Some(listener::bind("clients", address).await?),
+            None => None,
+        };
+        let client_tls = match listen.client_tls {
+            Some(address) => Some(listener::bind("clients with TLS", address).await?),
+            None => None,
+        };
+        let admin = listener::bind("admin calls", listen.admin).await?;
+        let http = listener::bind("HTTP", listen.http).await?;
+        Ok(Sockets { client, client_tls, admin, http })
+    }
 }
 
 impl Member {
     pub async fn start(config: &Config, pool: Pool) -> Result<Member> {
         let secret = secret(config.cluster.secret_file.as_deref(), "cluster.secret_file")?;
         let token = secret_text(config.cluster.admin_token_file.as_deref(), "cluster.admin_token_file")?;
+        let tls = TlsPorts::open(config)?;
         // All sockets before the disk: a port in use says so at once and changes nothing.
-        let clients = listener::bind("clients", config.listen.client).await?;
-        let admin_socket = listener::bind("admin calls", config.listen.admin).await?;
-        let http_socket = listener::bind("HTTP", config.listen.http).await?;
+        let sockets = Sockets::bind(&config.listen).await?;
         let data_dir = &config.server.data_dir;
         let disk = RealDisk::open(data_dir)
             .with_context(|| format!("cannot open the data folder {}", data_dir.display()))?;
-        let network = TcpNetwork::new(config.listen.peer);
+        let network = match &tls.peer {
+            None => TcpNetwork::new(config.listen.peer),
+            Some(tls) => TcpNetwork::with_tls(config.listen.peer, tls.clone()),
+        };
         let options = node_options(config, disk, network, pool, secret)?;
         let node = Node::start(options).await?;
-        tracing::info!(name = config.server.name, client = %config.listen.client, peer = %config.listen.peer, "started");
-        spawn_servers(&node, clients, admin_socket, http_socket, token);
-        Ok(Member { node })
+        let (client, client_tls) = (config.listen.plain_client(), config.listen.client_tls);
+        tracing::info!(name = config.server.name, ?client, ?client_tls, peer = %config.listen.peer, "started");
+        spawn_servers(&node, sockets, &tls, config.auth.x509_super.clone(), token);
+        Ok(Member { node, tls })
     }
 }
 
@@ -133,15 +200,23 @@ fn auth_options(config: &Auth) -> Result<AuthOptions> {
 
 fn spawn_servers(
     node: &Node,
-    clients: TcpListener,
-    admin_socket: TcpListener,
-    http_socket: TcpListener,
+    sockets: Sockets,
+    tls: &TlsPorts,
+    super_subject: Option<String>,
     token: String,
 ) {
-    keeper_rt::spawn("clients-accept", listener::serve_clients(node.clone(), clients));
-    let for_admin = node.clone();
+    let Sockets { client, client_tls, admin: admin_socket, http: http_socket } = sockets;
+    if let Some(socket) = client {
+        keeper_rt::spawn("clients-accept", listener::serve_clients(node.clone(), socket));
+    }
+    if let (Some(socket), Some(tls)) = (client_tls, tls.client.clone()) {
+        let clients = TlsClients { tls, super_subject };
+        keeper_rt::spawn("clients-accept", listener::serve_tls_clients(node.clone(), socket, clients));
+    }
+    node.shared().metrics.collect_from(Box::new(TlsCollector::new(tls.ports())));
+    let (for_admin, admin_tls) = (node.clone(), tls.admin.clone());
     keeper_rt::spawn("admin", async move {
-        if let Err(error) = admin::serve(for_admin, admin_socket, token).await {
+        if let Err(error) = admin::serve(for_admin, admin_socket, token, admin_tls).await {
             tracing::error!(%error, "the admin server ended");
         }
     });

@@ -37,12 +37,13 @@ fn arrows_between_our_crates_are_those_of_the_map() {
         ("keeper-types", set(&[])),
         ("keeper-rt", set(&[])),
         ("keeper-admin-api", set(&[])),
+        ("keeper-tls", set(&["keeper-rt"])),
         ("keeper-history", set(&[])),
         ("castellan-api", set(&[])),
         ("keeper-wire", set(&["keeper-types"])),
         ("keeper-tree", set(&["keeper-types"])),
         ("keeper-log", set(&["keeper-rt"])),
-        ("keeper-consensus", set(&["keeper-types", "keeper-rt", "keeper-log"])),
+        ("keeper-consensus", set(&["keeper-types", "keeper-rt", "keeper-log", "keeper-tls"])),
         (
             "keeper-server",
             set(&[
@@ -52,10 +53,14 @@ fn arrows_between_our_crates_are_those_of_the_map() {
                 "keeper-tree",
                 "keeper-log",
                 "keeper-consensus",
+                "keeper-tls",
                 "keeper-admin-api",
             ]),
         ),
-        ("keeper-client", set(&["keeper-types", "keeper-rt", "keeper-wire", "keeper-admin-api"])),
+        (
+            "keeper-client",
+            set(&["keeper-types", "keeper-rt", "keeper-wire", "keeper-tls", "keeper-admin-api"]),
+        ),
         (
             "keeper",
             set(&[
@@ -65,6 +70,7 @@ fn arrows_between_our_crates_are_those_of_the_map() {
                 "keeper-client",
                 "keeper-consensus",
                 "keeper-log",
+                "keeper-tls",
             ]),
         ),
         ("keeper-operator", set(&["castellan-api", "keeper-client"])),
@@ -133,9 +139,13 @@ fn rust_files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn outside_crates_with_one_owner_have_no_other() {
-    let owners: [(&str, &[&str]); 3] = [
+    let owners: [(&str, &[&str]); 6] = [
         ("openraft", &["keeper-consensus"]),
         ("object_store", &["keeper-backup"]),
+        // kube is told its provider of cryptography by the operator.
+        ("rustls", &["keeper-tls", "keeper-operator", "castellan-e2e", "xtask"]),
+        ("tokio-rustls", &["keeper-tls"]),
+        ("aws-lc-rs", &["keeper-tls"]),
         // The scenarios and the tasks drive the same clusters as the operator.
         ("kube", &["keeper-operator", "castellan-api", "castellan-e2e", "xtask"]),
     ];

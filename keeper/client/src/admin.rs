@@ -1,14 +1,23 @@
 //! The admin protocol of one keeper member, over gRPC: status and membership. Every call carries the token and
 //! has a time limit; errors keep the gRPC code, so that a caller can tell "not the leader" from "no answer".
 
+use crate::connector::{Connector, TcpConnector};
 use crate::limits::ADMIN_CALL_TIMEOUT;
+use hyper_util::rt::TokioIo;
 use keeper_admin_api::v1::admin_client::AdminClient as Stub;
 pub use keeper_admin_api::v1::{
     AddLearnerRequest, BootstrapRequest, LogId, Member, MemberRequest, Membership, MembershipResponse,
     PeerProgress, Precondition, Role, StatusRequest, StatusResponse,
 };
+use keeper_tls::{ClientTls, dialled};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use thiserror::Error;
+use tokio::net::TcpStream;
+use tonic::codegen::Service;
+use tonic::codegen::http::Uri;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Response, Status};
@@ -62,11 +71,31 @@ impl AdminClient {
         token: &str,
         timeout: Duration,
     ) -> Result<AdminClient, AdminError> {
+        AdminClient::connect_with(address, token, timeout, None).await
+    }
+
+    /// [`AdminClient::connect_within`], inside TLS where `tls` is given. It reconnects with what `tls` holds now.
+    pub async fn connect_with(
+        address: &str,
+        token: &str,
+        timeout: Duration,
+        tls: Option<ClientTls>,
+    ) -> Result<AdminClient, AdminError> {
         let unreachable = |cause: String| AdminError::Unreachable { address: address.to_owned(), cause };
         let authorization = format!("Bearer {}", token.trim()).parse().map_err(|_| AdminError::Token)?;
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|error| AdminError::Address { address: address.to_owned(), cause: causes(&error) })?;
-        let connecting = keeper_rt::timeout(timeout, endpoint.tcp_nodelay(true).connect()).await;
+        let endpoint = endpoint.tcp_nodelay(true);
+        let connect = async {
+            match tls {
+                None => endpoint.connect().await,
+                Some(tls) => {
+                    let dial = DialTls { address: address.to_owned(), tls };
+                    endpoint.connect_with_connector(dial).await
+                }
+            }
+        };
+        let connecting = keeper_rt::timeout(timeout, connect).await;
         let channel = connecting
             .map_err(|_| unreachable(format!("no answer after {timeout:?}")))?
             .map_err(|error| unreachable(causes(&error)))?;
@@ -165,6 +194,30 @@ impl AdminClient {
             }),
             Err(_) => Err(AdminError::Timeout { call, address: address(), after: self.timeout }),
         }
+    }
+}
+
+/// Dials one address inside TLS, whatever address it is asked for.
+struct DialTls {
+    address: String,
+    tls: ClientTls,
+}
+
+impl Service<Uri> for DialTls {
+    type Response = TokioIo<dialled::TlsStream<TcpStream>>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let (address, tls) = (self.address.clone(), self.tls.clone());
+        Box::pin(async move {
+            let stream = TcpConnector.connect(&address).await?;
+            Ok(TokioIo::new(tls.connect_http2(stream, &address).await?))
+        })
     }
 }
 

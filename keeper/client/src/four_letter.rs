@@ -10,11 +10,20 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the server at `host` (`host:port`) a word such as `ruok` or `srvr`.
 pub async fn four_letter(host: &str, word: &str) -> Result<String, ClientError> {
+    four_letter_with(&TcpConnector, host, word).await
+}
+
+/// [`four_letter`] over a stream that `connector` makes.
+pub async fn four_letter_with<C: Connector>(
+    connector: &C,
+    host: &str,
+    word: &str,
+) -> Result<String, ClientError> {
     if word.len() != 4 {
         return Err(ClientError::Invalid(format!("`{word}` has not four letters")));
     }
     let ask = async {
-        let mut stream = TcpConnector.connect(host).await?;
+        let mut stream = connector.connect(host).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.take(FOUR_LETTER_BYTES_MAX).read_to_end(&mut answer).await?;

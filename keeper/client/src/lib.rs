@@ -48,9 +48,10 @@ pub mod admin;
 mod four_letter;
 
 pub use client::{ANY_VERSION, Client};
-pub use connector::{Connector, TcpConnector};
+pub use connector::{Connector, TcpConnector, TlsConnector};
 pub use error::ClientError;
-pub use four_letter::four_letter;
+pub use four_letter::{four_letter, four_letter_with};
+pub use keeper_tls::{ClientFiles, ClientTls, TlsError};
 pub use keeper_types::{
     Acl, AclId, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventKind, EventState, MultiOp,
     MultiResult, OpCode, Perms, Request, Response, SetDataRequest, Stat, WatchEvent,

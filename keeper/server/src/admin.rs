@@ -1,13 +1,23 @@
 //! The admin protocol's server (keeper/admin-api/proto/admin.proto). Every call needs the token.
 #![allow(clippy::disallowed_methods)]
 
+use crate::limits::ADMIN_CONNS_MAX;
+use crate::listener;
 use crate::node::{Node, Readiness};
 use keeper_admin_api::v1;
 use keeper_admin_api::v1::admin_server::{Admin, AdminServer};
 use keeper_consensus::{AdminError, Member, Membership, Precondition, Role};
+use keeper_tls::{Tls, accepted};
 use keeper_types::{ClusterId, ServerId};
-use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status};
 
 /// What this version can write and read; raised only when all members agree (a later issue).
@@ -15,8 +25,14 @@ const FEATURE_LEVEL: u32 = 1;
 /// Requests one admin connection may have under way.
 const CONCURRENCY_MAX: usize = 64;
 
-/// Serves until the task is dropped.
-pub async fn serve(node: Node, listener: TcpListener, token: String) -> Result<(), tonic::transport::Error> {
+/// Serves until the task is dropped; inside TLS where `tls`, that of the admin port, is given. The token is needed
+/// all the same.
+pub async fn serve(
+    node: Node,
+    listener: TcpListener,
+    token: String,
+    tls: Option<Arc<Tls>>,
+) -> Result<(), tonic::transport::Error> {
     let expected = format!("Bearer {token}");
     let check = move |request: Request<()>| {
         let given = request.metadata().get("authorization").map(|value| value.as_bytes());
@@ -26,11 +42,68 @@ pub async fn serve(node: Node, listener: TcpListener, token: String) -> Result<(
             Err(Status::unauthenticated("the call needs the metadata `authorization: Bearer <admin token>`"))
         }
     };
-    tonic::transport::Server::builder()
+    let router = tonic::transport::Server::builder()
         .concurrency_limit_per_connection(CONCURRENCY_MAX)
-        .add_service(AdminServer::with_interceptor(Service { node }, check))
-        .serve_with_incoming(TcpListenerStream::new(listener))
-        .await
+        .add_service(AdminServer::with_interceptor(Service { node }, check));
+    match tls {
+        None => router.serve_with_incoming(TcpListenerStream::new(listener)).await,
+        Some(tls) => {
+            let (done, incoming) = mpsc::channel(ADMIN_CONNS_MAX);
+            keeper_rt::spawn("admin-accept", accept_tls(listener, tls, done));
+            router.serve_with_incoming(ReceiverStream::new(incoming)).await
+        }
+    }
+}
+
+/// Hands on connections whose handshake is done, until nobody takes them.
+async fn accept_tls(listener: TcpListener, tls: Arc<Tls>, done: mpsc::Sender<io::Result<AdminStream>>) {
+    loop {
+        let (stream, remote) = tokio::select! {
+            biased;
+            () = done.closed() => return,
+            next = listener::accept(&listener, "admin call") => next,
+        };
+        let (tls, done) = (tls.clone(), done.clone());
+        keeper_rt::spawn("admin-handshake", async move {
+            if let Some(accepted) = tls.accept(stream, &remote.to_string()).await {
+                // The server may be gone.
+                let _ = done.send(Ok(AdminStream(accepted.stream))).await;
+            }
+        });
+    }
+}
+
+/// A TLS stream as tonic wants it.
+struct AdminStream(accepted::TlsStream<TcpStream>);
+
+impl Connected for AdminStream {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for AdminStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for AdminStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
 }
 
 /// Takes the same time wherever the first difference is.

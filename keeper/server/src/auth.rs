@@ -43,10 +43,10 @@ impl AuthOptions {
     }
 
     /// What a connection starts with.
-    pub fn first_identities(&self, remote_ip: &str) -> Arc<[AclId]> {
+    pub fn first_identities(&self, remote_ip: &str, proved: Vec<AclId>) -> Arc<[AclId]> {
         let ip = keeper_tree::ip_identity(remote_ip);
         let everyone = self.skip_acl.then(|| super_identity("skip_acl"));
-        std::iter::once(ip).chain(everyone).collect()
+        std::iter::once(ip).chain(proved).chain(everyone).collect()
     }
 }
 
@@ -120,6 +120,8 @@ impl Auth {
         let proven = match request.scheme {
             // The address is known from the connection already.
             "ip" => Some(Vec::new()),
+            // So is a certificate, if there was one.
+            "x509" if identities.iter().any(|identity| identity.scheme == "x509") => Some(Vec::new()),
             "digest" => self.digest_identities(request.auth),
             _ => None,
         };

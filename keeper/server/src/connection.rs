@@ -20,7 +20,7 @@ use crate::tally::{Info, Tally};
 use bytes::{Buf, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::Outcome;
-use keeper_types::{ConnectRequest, ConnectResponse, ErrorCode, OpCode, SessionId};
+use keeper_types::{AclId, ConnectRequest, ConnectResponse, ErrorCode, OpCode, SessionId};
 use keeper_wire::{First, FrameDecoder};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -52,6 +52,8 @@ pub struct Connection<S> {
     outbox: Arc<Outbox>,
     info: Arc<Info>,
     tally: Tally,
+    /// Identities from below the protocol, for the session.
+    proved: Vec<AclId>,
     /// When the socket last took bytes, or had nothing to take.
     written_at: Instant,
     /// When the oldest write's reply in `output` was ready.
@@ -73,6 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub fn new(
         stream: S,
         remote: String,
+        proved: Vec<AclId>,
         outbox: Arc<Outbox>,
         shared: Arc<Shared>,
         dispatch: Dispatch,
@@ -91,6 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             outbox,
             tally: Tally::new(info.clone()),
             info,
+            proved,
             written_at: now,
             ready_since: None,
             frame_began: None,
@@ -329,6 +333,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             auth: self.options.auth.clone(),
             rules: self.options.rules,
             ip: ip_of(&self.info.remote).to_owned(),
+            proved: self.proved.clone(),
         }
     }
 

@@ -62,7 +62,10 @@ mod numbers;
 mod stats;
 /// The same of one connection.
 mod tally;
+/// Numbers of TLS: handshakes, refusals, certificates.
+mod tls_collector;
 
 pub use auth::AuthOptions;
 pub use node::{Node, NodeOptions, Readiness};
 pub use session::Rules;
+pub use tls_collector::TlsCollector;

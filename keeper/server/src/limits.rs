@@ -78,6 +78,9 @@ pub const CLEANUP_LOOKS_MAX: usize = 10_000;
 /// A member is caught up when it has applied all but this many of the entries it knows to be committed.
 pub const READY_LAG_ENTRIES_MAX: u64 = 1_000;
 
+/// Admin connections whose TLS handshake is done and that the gRPC server has not taken yet.
+pub const ADMIN_CONNS_MAX: usize = 64;
+
 /// How often the log is asked whether its disk is full.
 pub const DISK_PERIOD: Duration = Duration::from_millis(100);
 

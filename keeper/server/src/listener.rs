@@ -2,9 +2,12 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::node::Node;
+use keeper_tls::{Tls, TlsStream};
+use keeper_types::AclId;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -28,17 +31,60 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
 /// Serves clients until the task is dropped.
 pub async fn serve_clients(node: Node, listener: TcpListener) {
     loop {
+        let (stream, remote) = accept(&listener, "client").await;
+        let node = node.clone();
+        keeper_rt::spawn("client", async move {
+            node.serve_client(stream, remote.to_string(), Vec::new()).await;
+        });
+    }
+}
+
+/// What makes a port one of TLS.
+#[derive(Clone)]
+pub struct TlsClients {
+    /// That of the client port.
+    pub tls: Arc<Tls>,
+    /// The subject whose holder may do everything: ZooKeeper's `X509AuthenticationProvider.superUser`.
+    pub super_subject: Option<String>,
+}
+
+/// Serves clients inside TLS until the task is dropped. A client in the handshake holds up nobody else.
+pub async fn serve_tls_clients(node: Node, listener: TcpListener, clients: TlsClients) {
+    loop {
+        let (stream, remote) = accept(&listener, "client").await;
+        let (node, clients) = (node.clone(), clients.clone());
+        keeper_rt::spawn("client", async move {
+            let remote = remote.to_string();
+            let Some(accepted) = clients.tls.accept(stream, &remote).await else { return };
+            let proved = clients.identities(accepted.subject);
+            node.serve_client(TlsStream::new(accepted.stream), remote, proved).await;
+        });
+    }
+}
+
+impl TlsClients {
+    /// As ZooKeeper's X509AuthenticationProvider gives them.
+    fn identities(&self, subject: Option<String>) -> Vec<AclId> {
+        let identity = |scheme: &str, id: &str| AclId { scheme: scheme.into(), id: id.into() };
+        let Some(subject) = subject else { return Vec::new() };
+        let mut proved = vec![identity("x509", &subject)];
+        if self.super_subject.as_ref() == Some(&subject) {
+            proved.push(identity("super", &subject));
+        }
+        proved
+    }
+}
+
+/// The next connection. Trouble with one, or with too many, does not end the listener.
+pub(crate) async fn accept(listener: &TcpListener, what: &str) -> (TcpStream, SocketAddr) {
+    loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
                 prepare(&stream);
-                let node = node.clone();
-                keeper_rt::spawn(
-                    "client",
-                    async move { node.serve_client(stream, remote.to_string()).await },
-                );
+                return (stream, remote);
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a client");
+                tracing::warn!(%error, what, "cannot accept a connection");
                 keeper_rt::sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -23,7 +23,7 @@ use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondi
 use keeper_log::SharedDisk;
 use keeper_rt::{Instant, Pool};
 use keeper_tree::Perishable;
-use keeper_types::{ClusterId, ServerId};
+use keeper_types::{AclId, ClusterId, ServerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -196,8 +196,9 @@ impl Node {
         &self.inner.connection.words
     }
 
-    /// Serves one client until either side ends it; `remote` is its `ip:port`.
-    pub async fn serve_client<S>(&self, stream: S, remote: String)
+    /// Serves one client until either side ends it; `remote` is its `ip:port`, `proved` who it is by what carries its
+    /// bytes: a verified certificate.
+    pub async fn serve_client<S>(&self, stream: S, remote: String, proved: Vec<AclId>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -217,6 +218,7 @@ impl Node {
         let connection = Connection::new(
             stream,
             remote,
+            proved,
             outbox,
             inner.shared.clone(),
             inner.dispatch.clone(),

@@ -88,12 +88,14 @@ pub struct Client {
     pub auth: Arc<AuthOptions>,
     pub rules: Rules,
     pub ip: String,
+    /// Who it is by what carries its bytes: a verified certificate.
+    pub proved: Vec<AclId>,
 }
 
 impl Client {
     fn session(self, id: SessionId, generation: Generation, read_only: bool) -> Session {
-        let Client { shared, dispatch, outbox, auth, rules, ip } = self;
-        let identities = auth.first_identities(&ip);
+        let Client { shared, dispatch, outbox, auth, rules, ip, proved } = self;
+        let identities = auth.first_identities(&ip, proved);
         outbox.show_digests(auth.unredacted_acl);
         let auth = Auth::new(auth);
         Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }

@@ -2,9 +2,11 @@
 
 use super::Failure;
 use super::output::print;
+use super::tls::TlsFlags;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use keeper_client::admin::{AdminClient, Member, MembershipResponse};
+use keeper_client::limits::ADMIN_CALL_TIMEOUT;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -15,6 +17,8 @@ pub struct MemberCommand {
     /// File with the admin token.
     #[arg(long, env = "KEEPER_ADMIN_TOKEN_FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    tls: TlsFlags,
     #[command(subcommand)]
     action: Action,
 }
@@ -71,7 +75,8 @@ impl MemberCommand {
     pub async fn run(self) -> Result<(), Failure> {
         let token = std::fs::read_to_string(&self.token_file)
             .with_context(|| format!("cannot read the token file {}", self.token_file.display()))?;
-        let admin = AdminClient::connect(&self.admin, token.trim()).await?;
+        let admin =
+            AdminClient::connect_with(&self.admin, &token, ADMIN_CALL_TIMEOUT, self.tls.open()?).await?;
         let answer = match self.action {
             Action::Bootstrap { cluster, member } => admin.bootstrap(&cluster, member.into_message()).await?,
             Action::Add(member) => admin.add_learner(member.into_message(), None).await?,

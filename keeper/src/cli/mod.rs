@@ -4,6 +4,7 @@ mod data;
 mod member;
 mod output;
 mod status;
+mod tls;
 
 use crate::config::{Config, ConfigError};
 use clap::{Args, Parser, Subcommand};

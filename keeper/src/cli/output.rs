@@ -1,8 +1,9 @@
 //! What the client commands share: hosts, output formats, exit codes.
 
 use super::Failure;
+use super::tls::TlsFlags;
 use clap::{Args, ValueEnum};
-use keeper_client::{Client, ClientError, ErrorCode, Options, Stat};
+use keeper_client::{Client, ClientError, ErrorCode, Options, Stat, TlsConnector};
 use std::io::Write;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,6 +26,8 @@ pub struct Target {
     pub timeout_ms: u32,
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
+    #[command(flatten)]
+    pub tls: TlsFlags,
 }
 
 impl Target {
@@ -44,7 +47,10 @@ impl Target {
             identities,
             ..Options::default()
         };
-        Ok(Client::connect(&self.hosts, options).await?)
+        match self.tls.open()? {
+            None => Ok(Client::connect(&self.hosts, options).await?),
+            Some(tls) => Ok(Client::connect_with(TlsConnector(tls), &self.hosts, options).await?),
+        }
     }
 
     pub fn is_json(&self) -> bool {

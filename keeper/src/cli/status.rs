@@ -2,7 +2,9 @@
 
 use super::Failure;
 use super::output::{Format, print, print_json};
+use super::tls::TlsFlags;
 use clap::Args;
+use keeper_client::{TlsConnector, four_letter, four_letter_with};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -13,6 +15,8 @@ pub struct StatusCommand {
     hosts: Vec<String>,
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
+    #[command(flatten)]
+    tls: TlsFlags,
 }
 
 type Numbers = BTreeMap<String, String>;
@@ -31,8 +35,13 @@ impl StatusCommand {
     /// Fails when no member can be reached, or none leads.
     pub async fn run(self) -> Result<(), Failure> {
         let mut members = Vec::new();
+        let connector = self.tls.open()?.map(TlsConnector);
         for host in &self.hosts {
-            let answer = keeper_client::four_letter(host, "mntr").await.map(|text| parse(&text));
+            let answer = match &connector {
+                None => four_letter(host, "mntr").await,
+                Some(connector) => four_letter_with(connector, host, "mntr").await,
+            };
+            let answer = answer.map(|text| parse(&text));
             members.push((host.clone(), answer.map_err(|error| error.to_string())));
         }
         let leads = |numbers: &Numbers| {

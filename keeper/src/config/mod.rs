@@ -10,6 +10,7 @@ use keeper_server::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, FRAME_BYTES_MAX_DEFAULT, FRAME_BYTES_MAX_LIMIT,
     TTL_PERIOD_DEFAULT,
 };
+use keeper_tls::{ClientAuth, TlsConfig};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,13 @@ pub struct Config {
     pub read_only: ReadOnly,
     #[serde(default)]
     pub cleanup: Cleanup,
+    /// TLS of the client port, of the members among themselves, and of admin calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_tls: Option<TlsConfig>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin_tls: Option<TlsConfig>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -60,7 +68,11 @@ pub struct Server {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Listen {
-    pub client: SocketAddr,
+    /// Without TLS. Unset: port 2181, unless there is one with TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_tls: Option<SocketAddr>,
     pub peer: SocketAddr,
     pub admin: SocketAddr,
     pub http: SocketAddr,
@@ -69,7 +81,15 @@ pub struct Listen {
 impl Default for Listen {
     fn default() -> Listen {
         let any = |port| SocketAddr::from(([0, 0, 0, 0], port));
-        Listen { client: any(2181), peer: any(9234), admin: any(9235), http: any(8080) }
+        Listen { client: None, client_tls: None, peer: any(9234), admin: any(9235), http: any(8080) }
+    }
+}
+
+impl Listen {
+    /// The client port without TLS, if there is one. There is always one of both.
+    pub fn plain_client(&self) -> Option<SocketAddr> {
+        let default = || self.client_tls.is_none().then(|| SocketAddr::from(([0, 0, 0, 0], 2181)));
+        self.client.or_else(default)
     }
 }
 
@@ -158,6 +178,8 @@ pub struct Auth {
     pub skip_acl: bool,
     /// getACL hides hashes of digests from those who may not change the ACL.
     pub redact_acl: bool,
+    /// Subject of the client certificate whose holder may do everything, as RFC 2253 text: `CN=admin,O=Example`.
+    pub x509_super: Option<String>,
 }
 
 impl Default for Auth {
@@ -171,6 +193,7 @@ impl Default for Auth {
             clickhouse_password: None,
             skip_acl: false,
             redact_acl: true,
+            x509_super: None,
         }
     }
 }
@@ -314,14 +337,76 @@ impl Config {
         if self.log.segment_bytes < 1 << 20 {
             return wrong("log.segment_bytes", format!("{} is less than 1048576", self.log.segment_bytes));
         }
+        self.check_tls()
+    }
+
+    /// What one TLS section means only together with others. The files themselves are read at the start.
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        let wrong = |place: &str, why: &str| Err(ConfigError::Value { place: place.into(), why: why.into() });
+        match (&self.tls, self.listen.client_tls) {
+            (None, Some(_)) => {
+                return wrong("listen.client_tls", "needs a section [tls] with certificate_file");
+            }
+            (Some(_), None) => {
+                return wrong(
+                    "tls",
+                    "is set, but no port uses it: set listen.client_tls, or remove the section",
+                );
+            }
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        if self.listen.client.is_some_and(|plain| plain.port() != 0 && Some(plain) == self.listen.client_tls)
+        {
+            return wrong(
+                "listen.client_tls",
+                "is the address of listen.client: one port speaks with TLS or without",
+            );
+        }
+        for (place, section) in
+            [("tls", &self.tls), ("peer_tls", &self.peer_tls), ("admin_tls", &self.admin_tls)]
+        {
+            let Some(section) = section else { continue };
+            let at = |key: &str| format!("{place}.{key}");
+            if section.certificate_file.is_none() {
+                return wrong(
+                    &at("certificate_file"),
+                    "is missing: name the file with this port's certificate",
+                );
+            }
+            if section.ca_file.is_none() && (place != "tls" || section.client_auth() != ClientAuth::None) {
+                return wrong(
+                    &at("ca_file"),
+                    "is missing: name the file with the authorities of the other side",
+                );
+            }
+            if place != "tls" && section.client_auth.is_some_and(|asked| asked != ClientAuth::Required) {
+                return wrong(&at("client_auth"), "can only be \"required\" here; it need not be set");
+            }
+            if place != "peer_tls" && !section.verify_names {
+                return wrong(
+                    &at("verify_names"),
+                    "has a meaning in [peer_tls] alone: nothing is dialled from here",
+                );
+            }
+        }
+        let asks = self.tls.as_ref().is_some_and(|tls| tls.client_auth() != ClientAuth::None);
+        if self.auth.x509_super.is_some() && !asks {
+            return wrong(
+                "auth.x509_super",
+                "needs a section [tls] that asks clients for certificates (ca_file)",
+            );
+        }
         Ok(())
     }
 
     /// `key=value` lines as the word `conf` shows them, in ZooKeeper's names where there are such.
     pub fn lines(&self) -> Vec<(String, String)> {
         let line = |key: &str, value: String| (key.to_owned(), value);
-        vec![
-            line("clientPort", self.listen.client.port().to_string()),
+        let ports =
+            [("clientPort", self.listen.plain_client()), ("secureClientPort", self.listen.client_tls)];
+        let ports =
+            ports.into_iter().filter_map(|(key, address)| Some(line(key, address?.port().to_string())));
+        let rest = [
             line("dataDir", self.server.data_dir.display().to_string()),
             line("maxClientCnxns", self.limits.connections_max.to_string()),
             line("minSessionTimeout", self.session.timeout_ms_min.to_string()),
@@ -334,7 +419,8 @@ impl Config {
             line("snapshotLogBytes", self.log.snapshot_log_bytes.to_string()),
             line("segmentBytes", self.log.segment_bytes.to_string()),
             line("4lw.commands.whitelist", self.four_letter_words.allow.join(",")),
-        ]
+        ];
+        ports.chain(rest).collect()
     }
 }
 
@@ -347,12 +433,25 @@ mod tests {
     #[test]
     fn the_table_holds_every_key_and_no_other() {
         // Everything set, so that everything is written.
-        let config: Config = toml::from_str(
+        let mut config: Config = toml::from_str(
             "[server]\nname = \"a\"\ndata_dir = \"/d\"\n\
              [cluster]\nid = \"x\"\nsecret_file = \"x\"\nadmin_token_file = \"x\"\n\
-             [auth]\nsuper_digest = \"x\"\n",
+             [listen]\nclient = \"127.0.0.1:1\"\nclient_tls = \"127.0.0.1:2\"\n\
+             [auth]\nsuper_digest = \"x\"\nsasl_users_file = \"x\"\nsuper_user = \"x\"\n\
+             clickhouse_password = \"x\"\nx509_super = \"x\"\n",
         )
         .expect("valid");
+        let file = || Some(PathBuf::from("x"));
+        let tls = TlsConfig {
+            certificate_file: file(),
+            key_file: file(),
+            ca_file: file(),
+            client_auth: Some(ClientAuth::Required),
+            certificate_password_file: file(),
+            ca_password_file: file(),
+            ..TlsConfig::default()
+        };
+        (config.tls, config.peer_tls, config.admin_tls) = (Some(tls.clone()), Some(tls.clone()), Some(tls));
         let written = toml::Table::try_from(&config).expect("a table");
         let mut keys = BTreeSet::new();
         for (section, values) in &written {

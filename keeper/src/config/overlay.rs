@@ -137,6 +137,44 @@ mod tests {
     }
 
     #[test]
+    fn a_port_with_tls_may_stand_beside_the_plain_one_or_instead_of_it() {
+        let ports = |more: &str| {
+            let config = load(&format!("{FILE}{more}"), &[], &[]).unwrap();
+            (config.listen.plain_client().map(|at| at.port()), config.listen.client_tls.map(|at| at.port()))
+        };
+        let tls = "[tls]\ncertificate_file = \"/c\"\n";
+        assert_eq!(ports(""), (Some(2181), None));
+        assert_eq!(ports(&format!("[listen]\nclient_tls = \"0.0.0.0:2281\"\n{tls}")), (None, Some(2281)));
+        let both = "[listen]\nclient = \"0.0.0.0:2182\"\nclient_tls = \"0.0.0.0:2281\"\n";
+        assert_eq!(ports(&format!("{both}{tls}")), (Some(2182), Some(2281)));
+    }
+
+    #[test]
+    fn tls_sections_that_cannot_work_are_refused_with_the_reason() {
+        let listens = "[listen]\nclient_tls = \"0.0.0.0:2281\"\n";
+        for (more, expected) in [
+            (listens, "listen.client_tls: needs a section [tls]"),
+            ("[tls]\ncertificate_file = \"/c\"\n", "no port uses it"),
+            ("[peer_tls]\ncertificate_file = \"/c\"\n", "peer_tls.ca_file: is missing"),
+            ("[admin_tls]\nca_file = \"/c\"\n", "admin_tls.certificate_file: is missing"),
+            ("[auth]\nx509_super = \"CN=a\"\n", "auth.x509_super: needs a section [tls]"),
+            (
+                "[peer_tls]\ncertificate_file = \"/c\"\nca_file = \"/d\"\nclient_auth = \"none\"\n",
+                "peer_tls.client_auth: can only be",
+            ),
+        ] {
+            let error = load(&format!("{FILE}{more}"), &[], &[]).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let error =
+            load(&format!("{FILE}{listens}[tls]\nclient_auth = \"sometimes\"\n"), &[], &[]).unwrap_err();
+        assert!(error.contains("optional") && error.contains("line 9"), "{error}");
+        let optional = "[tls]\ncertificate_file = \"/c\"\nclient_auth = \"optional\"\n";
+        let error = load(&format!("{FILE}{listens}{optional}"), &[], &[]).unwrap_err();
+        assert!(error.contains("tls.ca_file: is missing"), "{error}");
+    }
+
+    #[test]
     fn relations_between_values_are_checked() {
         let error = load(FILE, &[], &["session.timeout_ms_min=90000"]).unwrap_err();
         assert!(error.contains("session") && error.contains("90000"), "{error}");

@@ -4,8 +4,8 @@ async fn pair() -> (Conn, Conn, SocketAddr) {
     let listener = bind(([127, 0, 0, 1], 0).into()).expect("bound");
     let address = listener.local_addr().expect("an address");
     let (sender, mut accepted) = mpsc::channel(1);
-    keeper_rt::spawn("accept", accept(listener, sender));
-    let dialed = dial(&address.to_string()).await.expect("dialed");
+    keeper_rt::spawn("accept", accept(listener, sender, None));
+    let dialed = dial(&address.to_string(), None).await.expect("dialed");
     let other = accepted.recv().await.expect("accepted");
     // Dropping `accepted` here closes the listener.
     (dialed, other, address)
@@ -51,12 +51,12 @@ async fn a_closed_connection_is_seen_by_the_other_end() {
 async fn where_nobody_listens_a_dial_is_refused() {
     let (_, _, address) = pair().await;
     keeper_rt::sleep(Duration::from_millis(50)).await;
-    assert_eq!(dial(&address.to_string()).await.err(), Some(DialError::Refused));
+    assert_eq!(dial(&address.to_string(), None).await.err(), Some(DialError::Refused));
 }
 
 #[tokio::test]
 async fn a_name_that_does_not_resolve_is_unreachable() {
-    let error = dial("no-such-host.invalid:9234").await.err();
+    let error = dial("no-such-host.invalid:9234", None).await.err();
     assert!(matches!(error, Some(DialError::Unreachable(_))), "{error:?}");
 }
 

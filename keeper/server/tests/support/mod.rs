@@ -87,7 +87,9 @@ pub async fn ready(node: &Node) {
 pub fn socket(node: &Node) -> DuplexStream {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let node = node.clone();
-    keeper_rt::spawn("test-client", async move { node.serve_client(theirs, "10.1.2.3:4567".into()).await });
+    keeper_rt::spawn("test-client", async move {
+        node.serve_client(theirs, "10.1.2.3:4567".into(), Vec::new()).await
+    });
     ours
 }
 

@@ -42,7 +42,7 @@ impl Connector for SimConnector {
         };
         let (stream, remote) = (pipe.server, format!("10.0.1.{}:40000", self.client % 250));
         self.world.simulator().spawn_on(server, "client-connection", async move {
-            node.serve_client(stream, remote).await;
+            node.serve_client(stream, remote, Vec::new()).await;
         });
         Ok(pipe.client)
     }

@@ -1,0 +1,128 @@
+//! Numbers of one port's TLS, and how much of its trouble may go to the log.
+
+use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_PERIOD};
+use crate::refusal::Reason;
+use keeper_rt::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Default)]
+pub struct Counts {
+    handshakes: AtomicU64,
+    refused: [AtomicU64; Reason::ALL.len()],
+    reloads: AtomicU64,
+    reload_failures: AtomicU64,
+    stale: AtomicBool,
+    not_after_s: AtomicI64,
+    window: Mutex<Window>,
+}
+
+/// One period of the log.
+#[derive(Default)]
+struct Window {
+    began: Option<Instant>,
+    logged: u32,
+    suppressed: u64,
+}
+
+/// What the log may be told about a refusal.
+pub(crate) enum Share {
+    /// Show it; so many were not shown in the period before.
+    Shown {
+        suppressed_before: u64,
+    },
+    Suppressed,
+}
+
+impl Counts {
+    /// Handshakes that were completed.
+    pub fn handshakes(&self) -> u64 {
+        self.handshakes.load(Ordering::Relaxed)
+    }
+
+    pub fn refused(&self, reason: Reason) -> u64 {
+        self.refused[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// New files taken over.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
+    }
+
+    /// New files that could not be used.
+    pub fn reload_failures(&self) -> u64 {
+        self.reload_failures.load(Ordering::Relaxed)
+    }
+
+    /// The files cannot be used, and what they held before still is.
+    pub fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Relaxed)
+    }
+
+    /// When the certificate in use expires: seconds since 1970.
+    pub fn not_after_s(&self) -> i64 {
+        self.not_after_s.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn complete(&self) {
+        self.handshakes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn refuse(&self, reason: Reason) -> Share {
+        self.refused[reason as usize].fetch_add(1, Ordering::Relaxed);
+        if !reason.is_loud() {
+            return Share::Suppressed;
+        }
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = window.began.is_none_or(|began| began.elapsed() >= REFUSALS_LOGGED_PERIOD);
+        if over {
+            let suppressed_before = window.suppressed;
+            *window = Window { began: Some(keeper_rt::now()), logged: 1, suppressed: 0 };
+            return Share::Shown { suppressed_before };
+        }
+        if window.logged < REFUSALS_LOGGED_MAX {
+            window.logged += 1;
+            return Share::Shown { suppressed_before: 0 };
+        }
+        window.suppressed += 1;
+        Share::Suppressed
+    }
+
+    pub(crate) fn loaded(&self, not_after_s: i64) {
+        self.not_after_s.store(not_after_s, Ordering::Relaxed);
+        self.stale.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reloaded(&self) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reload_failed(&self) {
+        self.reload_failures.fetch_add(1, Ordering::Relaxed);
+        self.stale.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_but_not_logged() {
+        let counts = Counts::default();
+        let shown = (0..1_000).filter(|_| matches!(counts.refuse(Reason::PlainText), Share::Shown { .. }));
+        // Ten, and ten more for each ten seconds that this might take.
+        assert!(shown.count() <= 100);
+        assert_eq!(counts.refused(Reason::PlainText), 1_000);
+    }
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_and_advice() {
+        let names: std::collections::BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), Reason::ALL.len());
+        for (place, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place);
+            assert!(!reason.advice().is_empty());
+        }
+    }
+}
