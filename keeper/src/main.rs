@@ -6,6 +6,7 @@ mod config;
 mod dev;
 mod serve;
 mod telemetry;
+mod zoo_cfg;
 
 use clap::Parser;
 use std::process::ExitCode;

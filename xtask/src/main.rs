@@ -10,6 +10,7 @@
 mod build;
 mod command;
 mod compare;
+mod conformance;
 mod e2e;
 mod generate;
 mod images;
@@ -53,6 +54,8 @@ enum Task {
     Images,
     /// Write the generated files
     Generate(generate::Arguments),
+    /// Run other people's test suites and clients against our server
+    Conformance(conformance::Arguments),
     /// Run the Python client kazoo's own tests against members
     Kazoo(kazoo::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
@@ -88,6 +91,7 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Images => images::run(),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments).await,
+        Task::Conformance(arguments) => conformance::run(&arguments).await,
         Task::Kazoo(arguments) => kazoo::run(&arguments).await,
         Task::Kills(arguments) => kills::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,

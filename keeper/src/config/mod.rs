@@ -139,6 +139,33 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// All defaults; without the secrets that a member needs.
+    pub fn of(name: String, data_dir: PathBuf) -> Config {
+        Config {
+            server: Server { name, data_dir },
+            listen: Listen::default(),
+            cluster: Cluster::default(),
+            session: Session::default(),
+            limits: Limits::default(),
+            four_letter_words: FourLetterWords::default(),
+            log: Log::default(),
+            auth: Auth::default(),
+        }
+    }
+
+    /// Lays environment variables and `key=value` flags over values that came from elsewhere, and checks them.
+    /// `name` stands in errors where a file's name would.
+    pub fn overlaid(
+        &self,
+        name: &str,
+        environment: impl Iterator<Item = (String, String)>,
+        flags: &[String],
+    ) -> Result<Config, ConfigError> {
+        let text = toml::to_string(self)
+            .map_err(|error| ConfigError::Value { place: name.into(), why: error.to_string() })?;
+        overlay::build(name, &text, environment, flags)
+    }
+
     /// Reads the file and lays environment variables and `key=value` flags over it.
     pub fn load(
         file: &Path,
