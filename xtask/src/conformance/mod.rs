@@ -65,7 +65,6 @@ pub struct Totals {
 
 /// What a suite runs with.
 pub struct Context {
-    pub against: Kind,
     /// Emptied at the start of each run, removed after a good one.
     pub run: PathBuf,
     /// Kept: environments, sources, builds.
@@ -162,7 +161,6 @@ fn launcher(arguments: &Arguments) -> Result<Vec<(String, String)>> {
 
 async fn run_suite(suite: Suite, arguments: &Arguments, launcher: &[(String, String)]) -> Result<Report> {
     let context = Context {
-        against: arguments.against,
         run: paths::fresh(&format!("conformance-{}", suite.name()))?,
         home: paths::target().join("conformance").join(suite.name()),
         glue: paths::root().join("e2e/conformance").join(suite.name()),

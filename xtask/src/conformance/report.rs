@@ -81,7 +81,7 @@ pub fn cargo(text: &str) -> Report {
     report
 }
 
-/// `go test -json`: one object a line; tests only, no subtests and no packages.
+/// `go test -json`: one object a line. Subtests count like tests, packages do not.
 pub fn go(text: &str) -> Report {
     let mut report = Report::default();
     let mut running: Vec<String> = Vec::new();

@@ -144,7 +144,7 @@ fn command(context: &Context, program: impl AsRef<std::ffi::OsStr>) -> Result<to
 async fn output(context: &Context, name: &str, mut command: tokio::process::Command) -> Result<String> {
     let log = log(context, name);
     match command::run(&mut command, &log, context.time_max).await? {
-        End::Exited(_) => {}
+        End::Exited => {}
         End::TimedOut => bail!("no end within {} s; see {}", context.time_max.as_secs(), log.display()),
     }
     Ok(String::from_utf8_lossy(&std::fs::read(&log)?).into_owned())
