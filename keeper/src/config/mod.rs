@@ -140,17 +140,12 @@ pub enum ConfigError {
 
 impl Config {
     /// All defaults; without the secrets that a member needs.
-    pub fn of(name: String, data_dir: PathBuf) -> Config {
-        Config {
-            server: Server { name, data_dir },
-            listen: Listen::default(),
-            cluster: Cluster::default(),
-            session: Session::default(),
-            limits: Limits::default(),
-            four_letter_words: FourLetterWords::default(),
-            log: Log::default(),
-            auth: Auth::default(),
-        }
+    pub fn of(name: String, data_dir: PathBuf) -> Result<Config, ConfigError> {
+        let server = toml::Value::try_from(Server { name, data_dir });
+        let table =
+            server.map(|server| toml::Value::Table(toml::Table::from_iter([("server".into(), server)])));
+        let wrong = |why: String| ConfigError::Value { place: "server".into(), why };
+        table.map_err(|error| wrong(error.to_string()))?.try_into().map_err(|error| wrong(error.to_string()))
     }
 
     /// Lays environment variables and `key=value` flags over values that came from elsewhere, and checks them.

@@ -149,7 +149,9 @@ impl ZooCfg {
             Some(line) => resolve(&line.host, port, &line.place),
             None => Ok(loopback),
         };
-        let mut config = Config::of(format!("zoo-{}", self.id), self.data_dir.join(OWN_FOLDER));
+        let folder = self.data_dir.join(OWN_FOLDER);
+        let wrong = |error: ConfigError| ZooCfgError::new("dataDir", error.to_string());
+        let mut config = Config::of(format!("zoo-{}", self.id), folder).map_err(wrong)?;
         config.listen.client = self.client.unwrap_or(loopback);
         config.listen.peer = at_own(own.map_or(0, |line| line.peer_port))?;
         config.listen.admin = at_own(own.map_or(0, |line| line.election_port))?;
