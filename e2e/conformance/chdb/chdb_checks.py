@@ -69,10 +69,8 @@ STEPS = [
         "CREATE TABLE d.s (k UInt64) ENGINE=ReplicatedMergeTree('second:/chdb/s','r1') ORDER BY k",
         None,
     ),
-    ("system_zookeeper", "SELECT name FROM system.zookeeper WHERE path = '/chdb/t/replicas'", "r1\n"),
     ("drop_second", "DROP TABLE d.s SYNC", None),
     ("drop_replicated", "DROP TABLE d.t SYNC", None),
-    ("nothing_left", "SELECT count() FROM system.zookeeper WHERE path = '/chdb' AND name = 't'", "0\n"),
     ("drop_map", "DROP TABLE d.m SYNC", None),
 ]
 
