@@ -78,10 +78,10 @@ fn the_file_wins_over_a_flag() {
 
 #[test]
 fn unknown_keys_are_named_with_their_line() {
-    let cfg = load(&format!("{LONE}clientPrt=2\ninitLimit=5\nreconfigEnabled=true\n")).unwrap();
+    let cfg = load(&format!("{LONE}clientPrt=2\ninitLimit=5\nportUnification=true\nreconfigEnabled=true\n")).unwrap();
     let warned = |part: &str| cfg.warnings.iter().any(|line| line.contains(part));
     assert!(warned("line 3: `clientPrt` is unknown"), "{:?}", cfg.warnings);
-    assert!(warned("line 5: `reconfigEnabled` is not served"), "{:?}", cfg.warnings);
+    assert!(warned("line 5: `portUnification` is not served"), "{:?}", cfg.warnings);
     assert!(cfg.remarks.iter().any(|line| line.contains("initLimit")), "{:?}", cfg.remarks);
     assert!(cfg.reconfig);
 }
