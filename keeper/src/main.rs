@@ -7,6 +7,7 @@ mod dev;
 mod serve;
 mod telemetry;
 mod users;
+mod zoo_cfg;
 
 use clap::Parser;
 use std::process::ExitCode;

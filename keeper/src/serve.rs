@@ -2,6 +2,7 @@
 
 use crate::config::{Auth, Config};
 use crate::users;
+use crate::zoo_cfg::founding::Founding;
 use anyhow::{Context, Result, bail};
 use keeper_consensus::TcpNetwork;
 use keeper_log::RealDisk;
@@ -40,13 +41,16 @@ pub fn client_runtime() -> Result<Runtime> {
         .context("cannot start the clients' threads")
 }
 
-/// Runs one member until SIGTERM or SIGINT, or until consensus fails.
-pub fn run(config: &Config) -> Result<()> {
+/// Runs one member until SIGTERM or SIGINT, or until consensus fails. `founding`: of a member of a zoo.cfg.
+pub fn run(config: &Config, founding: Option<Founding>) -> Result<()> {
     let consensus = consensus_runtime()?;
     let clients = client_runtime()?;
     let pool = Pool::of(consensus.handle().clone());
     let outcome = clients.block_on(async {
         let member = Member::start(config, pool).await?;
+        if let Some(founding) = founding {
+            keeper_rt::spawn("founding", founding.run(member.node.clone()));
+        }
         let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
         let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;

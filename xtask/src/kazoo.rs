@@ -85,7 +85,7 @@ pub async fn run_tests(arguments: &Arguments) -> Result<Outcome> {
 }
 
 /// The folder that holds the virtual environment and kazoo's sources.
-fn prepare() -> Result<PathBuf> {
+pub fn prepare() -> Result<PathBuf> {
     let requirements = paths::root().join("e2e/kazoo/requirements.txt");
     let wanted =
         std::fs::read(&requirements).with_context(|| format!("cannot read {}", requirements.display()))?;
@@ -129,7 +129,8 @@ fn prepare() -> Result<PathBuf> {
     Ok(home)
 }
 
-fn make_environment(home: &Path) -> Result<()> {
+/// A virtual environment in `home/venv`.
+pub fn make_environment(home: &Path) -> Result<()> {
     let folder = home.join("venv").display().to_string();
     let make = || command::run_quiet(&mut command::command("python3", &["-m", "venv", &folder]));
     if make().is_ok() {
@@ -141,8 +142,13 @@ fn make_environment(home: &Path) -> Result<()> {
     make().context("cannot make a Python environment; on Debian: `apt-get install python3-venv`")
 }
 
+/// kazoo's sources below the folder that [`prepare`] returns.
+pub fn source() -> String {
+    format!("kazoo-{VERSION}")
+}
+
 async fn pytest(home: &Path, hosts: &[String], arguments: &Arguments) -> Result<Outcome> {
-    let source = home.join(format!("kazoo-{VERSION}"));
+    let source = home.join(source());
     let mut tests = arguments.tests.clone();
     if tests.is_empty() && arguments.basic {
         tests = BASIC.map(String::from).to_vec();

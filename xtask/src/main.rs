@@ -11,6 +11,7 @@ mod build;
 mod command;
 mod compare;
 mod compatibility;
+mod conformance;
 mod e2e;
 mod fuzz;
 mod generate;
@@ -55,6 +56,8 @@ enum Task {
     Images,
     /// Write the generated files
     Generate(generate::Arguments),
+    /// Run other people's test suites and clients against our server
+    Conformance(conformance::Arguments),
     /// Run the Python client kazoo's own tests against members
     Kazoo(kazoo::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
@@ -92,6 +95,7 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Images => images::run(),
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments).await,
+        Task::Conformance(arguments) => conformance::run(&arguments).await,
         Task::Kazoo(arguments) => kazoo::run(&arguments).await,
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kills(arguments) => kills::run(&arguments).await,

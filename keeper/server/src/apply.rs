@@ -223,7 +223,12 @@ impl StateMachine for Applier {
             enforce_quota: false,
             want_reply: false,
         };
-        shared.write_tree().apply(&command, &mut effects);
+        let mut tree = shared.write_tree();
+        tree.apply(&command, &mut effects);
+        // While the tree cannot be read in between: what it holds belongs to this entry.
+        if let Some(at) = membership.log_id {
+            shared.applied_index.store(at.index, Ordering::Release);
+        }
     }
 
     fn apply(&mut self, index: u64, payload: Bytes) {

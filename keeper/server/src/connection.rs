@@ -9,7 +9,8 @@ use crate::dispatch::Dispatch;
 use crate::four_letter::Words;
 use crate::limits::{
     ANSWER_TIME_MAX, CONNECTION_REQUEST_BYTES_MAX, CONNECTION_REQUESTS_MAX, FRAME_STALL_MAX,
-    HANDSHAKE_TIME_MAX, LAST_WORDS_TIME_MAX, OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, WRITE_STALL_MAX,
+    HANDSHAKE_TIME_MAX, LAST_WORDS_TIME_MAX, OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, SESSION_OPEN_TIME_MAX,
+    WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
 use crate::session::{Client, Refused, Rules, Session, open};
@@ -299,7 +300,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.shared.read_only.load(Ordering::Relaxed) {
             return self.connect_read_only(request, asked, timeout_ms, password);
         }
-        let wait = HANDSHAKE_TIME_MAX;
+        let wait = SESSION_OPEN_TIME_MAX;
         let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
             .await
             .ok()

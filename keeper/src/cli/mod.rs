@@ -7,8 +7,9 @@ mod status;
 mod tls;
 
 use crate::config::{Config, ConfigError};
+use crate::zoo_cfg::ZooCfg;
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A coordination server that speaks ZooKeeper's protocol.
 ///
@@ -48,8 +49,11 @@ enum Command {
 #[derive(Args)]
 struct Serve {
     /// The TOML file (docs/configuration.md).
-    #[arg(long, env = "KEEPER_CONFIG")]
-    config: PathBuf,
+    #[arg(long, env = "KEEPER_CONFIG", required_unless_present = "zoo_cfg")]
+    config: Option<PathBuf>,
+    /// ZooKeeper's configuration file instead, with -D flags in SERVER_JVMFLAGS and JVMFLAGS (docs/zoo-cfg.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    zoo_cfg: Option<PathBuf>,
     /// Lay one value over file and environment: section.key=value. May be repeated.
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
@@ -91,13 +95,42 @@ impl Cli {
 
 impl Serve {
     fn run(&self) -> Result<(), Failure> {
-        let config = Config::load(&self.config, std::env::vars(), &self.set);
-        let config = config.map_err(|error: ConfigError| Failure { error: error.into(), code: 2 })?;
+        let wrong = |error: ConfigError| Failure { error: error.into(), code: 2 };
+        match (&self.zoo_cfg, &self.config) {
+            (Some(file), _) => self.run_zoo_cfg(file),
+            (None, Some(file)) => {
+                let config = Config::load(file, std::env::vars(), &self.set).map_err(wrong)?;
+                if self.check {
+                    return show(file, &config, &[]);
+                }
+                crate::telemetry::install("info");
+                Ok(crate::serve::run(&config, None)?)
+            }
+            (None, None) => Err(anyhow::anyhow!("--config or --zoo-cfg is needed").into()),
+        }
+    }
+
+    fn run_zoo_cfg(&self, file: &Path) -> Result<(), Failure> {
+        let wrong = |error: ConfigError| Failure { error: error.into(), code: 2 };
+        let zoo_cfg =
+            ZooCfg::load(file, |name| std::env::var(name).ok()).map_err(|error| wrong(error.into()))?;
+        let config = zoo_cfg.config().map_err(|error| wrong(error.into()))?;
+        let name = file.display().to_string();
+        let config = config.overlaid(&name, std::env::vars(), &self.set).map_err(wrong)?;
         if self.check {
-            let text = toml::to_string_pretty(&config)?;
-            return Ok(output::print(&format!("# {} is good:\n{text}", self.config.display()))?);
+            let notes: Vec<String> = zoo_cfg.warnings.iter().chain(&zoo_cfg.remarks).cloned().collect();
+            return show(file, &config, &notes);
         }
         crate::telemetry::install("info");
-        Ok(crate::serve::run(&config)?)
+        zoo_cfg.log();
+        zoo_cfg.prepare().map_err(|error| wrong(error.into()))?;
+        Ok(crate::serve::run(&config, Some(zoo_cfg.founding()))?)
     }
+}
+
+/// The checked configuration as TOML, with what was to be said about it.
+fn show(file: &Path, config: &Config, notes: &[String]) -> Result<(), Failure> {
+    let notes: String = notes.iter().map(|note| format!("# {note}\n")).collect();
+    let text = toml::to_string_pretty(config)?;
+    Ok(output::print(&format!("# {} is good:\n{notes}{text}", file.display()))?)
 }

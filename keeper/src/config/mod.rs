@@ -283,6 +283,28 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// All defaults; without the secrets that a member needs.
+    pub fn of(name: String, data_dir: PathBuf) -> Result<Config, ConfigError> {
+        let server = toml::Value::try_from(Server { name, data_dir });
+        let table =
+            server.map(|server| toml::Value::Table(toml::Table::from_iter([("server".into(), server)])));
+        let wrong = |why: String| ConfigError::Value { place: "server".into(), why };
+        table.map_err(|error| wrong(error.to_string()))?.try_into().map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Lays environment variables and `key=value` flags over values that came from elsewhere, and checks them.
+    /// `name` stands in errors where a file's name would.
+    pub fn overlaid(
+        &self,
+        name: &str,
+        environment: impl Iterator<Item = (String, String)>,
+        flags: &[String],
+    ) -> Result<Config, ConfigError> {
+        let text = toml::to_string(self)
+            .map_err(|error| ConfigError::Value { place: name.into(), why: error.to_string() })?;
+        overlay::build(name, &text, environment, flags)
+    }
+
     /// Reads the file and lays environment variables and `key=value` flags over it.
     pub fn load(
         file: &Path,

@@ -66,7 +66,8 @@ async fn compare_trees(world: World, number: NodeId, node: Node) {
         if snapshot > applied {
             world.oracle().restored_tree();
         }
-        if now != applied {
+        // Index 0 is the founding entry, and also what is said of a tree that has none yet.
+        if now != applied && now > 0 {
             applied = now;
             let TreeView { index, digest, .. } = view(&node);
             world.simulator().trace(Event::Apply, hash_words(&[u64::from(number), index, digest]));
