@@ -15,7 +15,6 @@ use keeper_rt::Instant;
 use keeper_tree::{Applied, Outcome};
 use keeper_types::{AclId, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 /// Refused on a read-only session, as in ZooKeeper (`ReadOnlyRequestProcessor`).
@@ -212,7 +211,9 @@ impl Session {
                 | Request::CheckNotExists(_)
                 | Request::CheckStat(_)
         );
-        if grows && self.shared.disk_full.load(Ordering::Relaxed) {
+        // Asked of the log itself: between two looks at it more could come in than its reserve holds, and wait for room
+        // without an answer.
+        if grows && self.dispatch.consensus().log_is_full() {
             // ClickHouse's clients know this code as "refused for want of room"; others see a failed request.
             self.reply_now(xid, Err(ErrorCode::OutOfMemory));
             return;
