@@ -300,6 +300,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.shared.read_only.load(Ordering::Relaxed) {
             return self.connect_read_only(request, asked, timeout_ms, password);
         }
+        if self.shared.leaderless.load(Ordering::Relaxed) {
+            tracing::info!(remote = %self.info.remote, "client sent to the next member: there is no leader");
+            return None;
+        }
         let wait = SESSION_OPEN_TIME_MAX;
         let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
             .await

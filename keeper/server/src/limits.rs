@@ -61,6 +61,8 @@ pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
 pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
 /// Sessions named in one touch frame.
 pub const TOUCHES_PER_FRAME_MAX: usize = 8_192;
+/// A member that knows no leader for so long does not let a new client wait for one.
+pub const LEADERLESS_REFUSE_AFTER: Duration = Duration::from_millis(1_500);
 /// A member that knows no leader for so long serves reads to clients that ask for it, where that is switched on.
 pub const READ_ONLY_AFTER: Duration = Duration::from_secs(2);
 /// A member that knows no leader for so long closes its clients, so that they find another member.

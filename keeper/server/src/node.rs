@@ -9,8 +9,8 @@ use crate::four_letter::{Words, default_words};
 use crate::in_flight::Target;
 use crate::limits::{
     CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD,
-    FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, READ_ONLY_AFTER,
-    READY_LAG_ENTRIES_MAX, TOUCH_PERIOD, TTL_PERIOD_DEFAULT,
+    FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, LEADERLESS_REFUSE_AFTER,
+    READ_ONLY_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD, TTL_PERIOD_DEFAULT,
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
@@ -329,9 +329,10 @@ impl Node {
         }
     }
 
-    /// Without a quorum for long enough, clients may read if they ask for it; with one again, they have to come back.
+    /// Without a quorum for long enough, new clients are sent away, or may read if they ask for it; with one again, they have to come back.
     fn read_only_after(&self, lost_for: Duration) {
         let shared = &self.inner.shared;
+        shared.leaderless.store(lost_for >= LEADERLESS_REFUSE_AFTER, Ordering::Relaxed);
         let now = self.inner.connection.rules.read_only && lost_for >= READ_ONLY_AFTER;
         if shared.read_only.swap(now, Ordering::Relaxed) == now {
             return;

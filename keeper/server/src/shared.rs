@@ -25,6 +25,8 @@ pub struct Shared {
     pub read_only_clients: LocalSessions,
     /// There is no quorum, and clients that ask for it may read.
     pub read_only: AtomicBool,
+    /// No leader is known for longer than an election takes: clients are sent to the next member at once.
+    pub leaderless: AtomicBool,
     pub in_flight: InFlight,
     pub ingress: Ingress,
     pub expiry: Expiry,
@@ -47,6 +49,7 @@ impl Shared {
             sessions: LocalSessions::default(),
             read_only_clients: LocalSessions::default(),
             read_only: AtomicBool::new(false),
+            leaderless: AtomicBool::new(false),
             in_flight: InFlight::default(),
             ingress: Ingress::default(),
             expiry: Expiry::default(),

@@ -9,6 +9,7 @@ mod servers;
 use crate::config::{Config, ConfigError};
 use founding::Founding;
 use keeper_server::four_letter::{ALL_WORDS, find};
+use keeper_server::sasl::{Users, UsersError};
 use keeper_tls::{Password, TlsConfig};
 use properties::{Setting, Settings};
 use servers::SERVERS_MAX;
@@ -20,6 +21,8 @@ use std::path::{Path, PathBuf};
 pub const FLAG_VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
 /// ZooKeeper's default, in milliseconds.
 const TICK_MS_DEFAULT: u64 = 3_000;
+/// The section of a JAAS file that is a server's.
+const JAAS_SECTION: &str = "Server";
 /// Folder inside dataDir for all that is ours.
 const OWN_FOLDER: &str = "castellan";
 
@@ -564,7 +567,7 @@ impl Reader<'_> {
                 enabled |= setting.value.ends_with("SASLAuthenticationProvider");
             }
         }
-        let users_file = self.path("java.security.auth.login.config");
+        let users_file = self.jaas_file()?;
         let enforced = self.flag("enforce.auth.enabled")?;
         let schemes =
             self.text("enforce.auth.schemes").or(self.text("enforce.auth.scheme")).unwrap_or_default();
@@ -587,6 +590,23 @@ impl Reader<'_> {
             required,
             enforced_schemes: if enforced { schemes } else { Vec::new() },
         })
+    }
+
+    /// The JAAS file, if it has users of ours: without any, ZooKeeper too serves everybody without SASL.
+    fn jaas_file(&mut self) -> Result<Option<PathBuf>, ZooCfgError> {
+        let Some(setting) = self.take("java.security.auth.login.config") else { return Ok(None) };
+        let file = PathBuf::from(&setting.value);
+        match Users::parse_jaas(&read(&file, &setting.place)?, JAAS_SECTION) {
+            Ok(users) if !users.is_empty() => Ok(Some(file)),
+            Ok(_) | Err(UsersError::NoSection { .. }) => {
+                let (place, file) = (&setting.place, file.display());
+                self.warnings.push(format!(
+                    "{place}: {file} has no `user_NAME` in a section `{JAAS_SECTION}`: SASL is not offered"
+                ));
+                Ok(None)
+            }
+            Err(error) => Err(ZooCfgError::new(&setting.value, error.to_string())),
+        }
     }
 
     fn warn_of_unserved(&mut self) {

@@ -173,3 +173,16 @@ fn sasl_and_tls_are_read_into_types() {
     assert_eq!(tls.certificate_file.as_deref(), Some(Path::new("/k.pem")));
     assert_eq!(config.listen.client_tls, Some("0.0.0.0:2281".parse().unwrap()));
 }
+
+#[test]
+fn a_jaas_file_without_users_is_warned_of_and_offers_no_sasl() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in ["", "Client { a.B required user_a=\"b\"; };", "Server { a.Krb5LoginModule required; };"] {
+        let jaas = folder.path().join("jaas.conf");
+        std::fs::write(&jaas, text).unwrap();
+        let flag = format!("-Djava.security.auth.login.config={}", jaas.display());
+        let cfg = load_with(LONE, None, &flag).unwrap();
+        assert_eq!(cfg.config().unwrap().auth.sasl_users_file, None, "{text}");
+        assert!(cfg.warnings.iter().any(|line| line.contains("SASL is not offered")), "{:?}", cfg.warnings);
+    }
+}
