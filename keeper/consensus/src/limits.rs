@@ -109,9 +109,10 @@ pub const SNAPSHOT_RETRY: Duration = Duration::from_secs(10);
 /// A snapshot larger than `snapshot_log_bytes` waits for as much log as it is large, up to this many times as much: what
 /// is written twice stays bounded, and so does what a restart applies.
 pub const SNAPSHOT_LOG_FACTOR_MAX: u64 = 8;
-/// A leader that no quorum has answered for so long counts as none. Ten heartbeats, and longer than an election.
-pub const QUORUM_LOST_AFTER: Duration = Duration::from_secs(3);
-/// How often a leader looks whether that is so.
-pub const QUORUM_LOOK: Duration = Duration::from_millis(500);
+/// A leader that no quorum has answered for so long counts as none, and so does one that its follower has not heard of.
+/// Ten heartbeats, and longer than an election.
+pub const LEADER_LOST_AFTER: Duration = Duration::from_secs(3);
+/// How often a member looks whether that is so.
+pub const LEADER_LOOK: Duration = Duration::from_millis(500);
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);

@@ -45,13 +45,26 @@ pub struct Node {
     pub changing: Semaphore,
     /// True once this member is being shut down.
     pub stopping: watch::Sender<bool>,
-    /// This member leads by name only: no quorum answers it.
-    pub quorum_lost: AtomicBool,
+    /// The leader is one by name only: no quorum answers it, or it is silent.
+    pub leader_lost: AtomicBool,
+    /// Who appended here last, and when.
+    pub heard: Mutex<Option<(ServerId, keeper_rt::Instant)>>,
     pub dormant: Mutex<Option<Dormant>>,
     pub running: OnceLock<Running>,
 }
 
 impl Node {
+    /// A peer appended: it leads, or believes so.
+    pub fn note_append(&self, from: ServerId) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((from, keeper_rt::now()));
+    }
+
+    /// When `leader` last appended here, unless another one did since.
+    pub fn heard_from(&self, leader: ServerId) -> Option<keeper_rt::Instant> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.filter(|(from, _)| *from == leader).map(|(_, at)| at)
+    }
+
     pub fn running(&self) -> Option<&Running> {
         self.running.get()
     }

@@ -67,7 +67,8 @@ pub async fn open(options: ConsensusOptions) -> Result<(Arc<Node>, mpsc::Receive
         refusals: Refusals::default(),
         changing: Semaphore::new(1),
         stopping: watch::Sender::new(false),
-        quorum_lost: AtomicBool::new(false),
+        leader_lost: AtomicBool::new(false),
+        heard: Mutex::new(None),
         dormant: Mutex::new(Some(Dormant { recovered, machine: options.machine })),
         running: OnceLock::new(),
     });

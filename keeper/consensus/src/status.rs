@@ -1,7 +1,7 @@
 //! Publishes [`Status`] from Raft's metrics: changes of role, leader or configuration at once, indexes coalesced.
 
 use crate::api::{Membership, PeerProgress, Role, Status};
-use crate::limits::{QUORUM_LOOK, QUORUM_LOST_AFTER, STATUS_INTERVAL};
+use crate::limits::{LEADER_LOOK, LEADER_LOST_AFTER, STATUS_INTERVAL};
 use crate::node::{Node, Running};
 use crate::types::{StoredMembership, TC, position};
 use keeper_types::ServerId;
@@ -19,7 +19,7 @@ pub async fn run(node: Weak<Node>) {
         return;
     };
     let mut quiet_until = keeper_rt::now();
-    let mut leading: Option<Leading> = None;
+    let mut leadership: Option<Leadership> = None;
     loop {
         let open = tokio::select! {
             biased;
@@ -28,12 +28,12 @@ pub async fn run(node: Weak<Node>) {
                 keeper_rt::sleep_until(quiet_until).await;
                 metrics.changed().await
             } => changed.is_ok(),
-            // The loss of a quorum is no change of any metric.
-            () = keeper_rt::sleep(QUORUM_LOOK), if leading.is_some() => true,
+            // Silence is no change of any metric.
+            () = keeper_rt::sleep(LEADER_LOOK), if leadership.is_some() => true,
         };
         let Some(node) = node.upgrade() else { return };
-        leading = Leading::follow(leading, &metrics.borrow_watched());
-        node.quorum_lost.store(leading.as_ref().is_some_and(Leading::has_lost_quorum), Ordering::Relaxed);
+        leadership = Leadership::follow(leadership, &node, &metrics.borrow_watched());
+        node.leader_lost.store(leadership.as_ref().is_some_and(Leadership::is_silent), Ordering::Relaxed);
         publish(&node);
         if !open {
             return;
@@ -42,32 +42,36 @@ pub async fn run(node: Weak<Node>) {
     }
 }
 
-/// A leadership of this member, and when a quorum last answered it.
+/// A leadership, and the last sign that it is one: of this member's, that a quorum answered it; of another's, that it
+/// sent something.
 ///
-/// openraft's leader stays one when nobody answers it any more. Nothing it takes would be committed, so its clients are
-/// better off with another member: as in ZooKeeper it counts as having no leader then.
-struct Leading {
+/// openraft's leader stays one when nobody answers it any more, and its followers keep the name of a dead leader while
+/// no quorum elects another. Nothing is committed then, so clients are better off with another member: as in ZooKeeper
+/// such a member counts as having no leader.
+struct Leadership {
     term: u64,
-    answered: keeper_rt::Instant,
+    leader: u64,
+    sign: keeper_rt::Instant,
 }
 
-impl Leading {
-    fn follow(before: Option<Leading>, metrics: &RaftMetrics<TC>) -> Option<Leading> {
-        if metrics.state != ServerState::Leader {
-            return None;
-        }
-        let term = metrics.current_term;
+impl Leadership {
+    fn follow(before: Option<Leadership>, node: &Node, metrics: &RaftMetrics<TC>) -> Option<Leadership> {
+        let (leader, term) = (metrics.current_leader?, metrics.current_term);
         // A new leader has just been elected by a quorum.
-        let since =
-            before.filter(|before| before.term == term).map_or_else(keeper_rt::now, |before| before.answered);
-        let acked = metrics.last_quorum_acked.map(|acked| acked.into_inner().into_inner());
-        let alone = metrics.membership_config.membership().voter_ids().count() == 1;
-        let answered = if alone { keeper_rt::now() } else { acked.map_or(since, |acked| acked.max(since)) };
-        Some(Leading { term, answered })
+        let same = before.filter(|before| (before.term, before.leader) == (term, leader));
+        let since = same.map_or_else(keeper_rt::now, |before| before.sign);
+        let sign = if metrics.state == ServerState::Leader {
+            let alone = metrics.membership_config.membership().voter_ids().count() == 1;
+            let acked = metrics.last_quorum_acked.map(|acked| acked.into_inner().into_inner());
+            if alone { Some(keeper_rt::now()) } else { acked }
+        } else {
+            node.heard_from(ServerId(leader))
+        };
+        Some(Leadership { term, leader, sign: sign.map_or(since, |sign| sign.max(since)) })
     }
 
-    fn has_lost_quorum(&self) -> bool {
-        self.answered.elapsed() >= QUORUM_LOST_AFTER
+    fn is_silent(&self) -> bool {
+        self.sign.elapsed() >= LEADER_LOST_AFTER
     }
 }
 
@@ -90,9 +94,11 @@ pub fn publish(node: &Node) {
     if status.failure.is_none() {
         status.role = role(server.state);
     }
-    if status.role == Role::Leader && node.quorum_lost.load(Ordering::Relaxed) {
-        status.role = Role::Candidate;
+    if node.leader_lost.load(Ordering::Relaxed) {
         status.leader = None;
+        if matches!(status.role, Role::Leader | Role::Follower) {
+            status.role = Role::Candidate;
+        }
     }
     node.status.send_if_modified(|old| {
         let modified = *old != status;

@@ -105,6 +105,21 @@ async fn a_leader_without_a_quorum_counts_as_none_until_it_has_one_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_follower_alone_forgets_its_dead_leader() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let followers: Vec<u64> = cluster.running().into_iter().filter(|id| *id != leader).collect();
+    cluster.kill(followers[0], Loss::Unsynced);
+    cluster.kill(leader, Loss::Unsynced);
+    let lost =
+        cluster.wait_status(followers[1], "the end of its leader", |status| status.leader.is_none()).await;
+    assert_eq!(lost.role, Role::Candidate);
+    cluster.start(leader).await;
+    cluster.wait_leader().await;
+    cluster.write(7u64.to_le_bytes().to_vec()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_whole_cluster_comes_back_from_its_disks() {
     let mut cluster = Cluster::of(3, Setup::default()).await;
     for i in 0u64..200 {

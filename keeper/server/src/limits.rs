@@ -23,9 +23,9 @@ pub const FRAME_STALL_MAX: Duration = Duration::from_secs(30);
 pub const LAST_WORDS_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for the first packet of a connection.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
-/// A new session, or an old one, is asked of the leader for so long: an election's time. A member without a leader then
+/// A new session, or an old one, is asked of the leader for so long. A member without a leader then
 /// sends the client to the next one.
-pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(3);
+pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes asked of the socket at once.
 pub const READ_CHUNK_BYTES: usize = 64 * 1024;
 /// Client connections of one member by default.

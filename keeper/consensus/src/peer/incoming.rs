@@ -59,7 +59,7 @@ async fn handle(node: Arc<Node>, mut conn: Conn) {
     let Some(running) = node.running() else { return };
     match hello.class {
         Class::Log => {
-            let appended = serve_log(running.raft.clone(), conn, hello.from).await;
+            let appended = serve_log(&node, running.raft.clone(), conn, hello.from).await;
             if appended {
                 // A full queue means that the detector is at work already.
                 let _ = running.lost_leaders.try_send(hello.from);
@@ -133,7 +133,7 @@ struct Session {
 }
 
 /// Serves a connection of class Log to its end. True if the peer appended on it, so that it was a leader.
-async fn serve_log(raft: Raft, conn: Conn, from: ServerId) -> bool {
+async fn serve_log(node: &Node, raft: Raft, conn: Conn, from: ServerId) -> bool {
     let Conn { sender, mut receiver, remote } = conn;
     let mut session: Option<Session> = None;
     let mut appended = false;
@@ -142,6 +142,7 @@ async fn serve_log(raft: Raft, conn: Conn, from: ServerId) -> bool {
         match decode_log_message(frame) {
             Ok(LogMessage::Append { session: number, request }) => {
                 appended = true;
+                node.note_append(from);
                 let current = session.take().filter(|current| current.number == number);
                 let current = current.unwrap_or_else(|| begin_session(&raft, number, &sender));
                 // A session that is over takes no more requests; the dialling side begins a new one.
