@@ -230,8 +230,12 @@ impl Dispatcher {
         }
     }
 
-    /// Packs what is waiting into the next batch, if a slot is free.
+    /// Packs what is waiting into the next batch, if a slot is free. Without a way to the leader it waits unpacked: who
+    /// gives up meanwhile takes it along.
     fn fill(&mut self) -> Option<()> {
+        if matches!(self.link, Link::None) {
+            return None;
+        }
         let shared = self.shared.clone();
         let mut flights = shared.in_flight.lock();
         let (origin, epoch) = flights.origin?;
@@ -252,6 +256,11 @@ impl Dispatcher {
                 break;
             }
             shared.ingress.remove(submission.cost());
+            if submission.target.has_given_up() {
+                // Carried out later, an attach would take the session away from the connection it has found since.
+                next = self.queue.try_recv().ok();
+                continue;
+            }
             shared.metrics.observe(Stage::Dispatched, now.saturating_duration_since(submission.submitted));
             push(&mut builder, &submission);
             targets.push(submission.target);

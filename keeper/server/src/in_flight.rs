@@ -25,6 +25,11 @@ pub enum Target {
 }
 
 impl Target {
+    /// A handshake that nobody waits for any more.
+    pub fn has_given_up(&self) -> bool {
+        matches!(self, Target::Session(done) if done.is_closed())
+    }
+
     /// The outcome will never be known here.
     pub fn lose(self) {
         if let Target::Request { outbox, .. } = self {
