@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use keeper_tree::{ChildFilter, Tree};
 use keeper_types::{
     AclId, ErrorCode, EventKind, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
-    WatchTypeRequest, Zxid,
+    WatchTypeRequest, Zxid, is_keeper_path,
 };
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Reader<'_> {
         let zxid = self.tree.zxid().0;
         match request {
             // The frequent ones go from the tree's memory to the socket's buffer without a copy between.
-            Request::GetData(read) if !system::is_virtual(read.path) => {
+            Request::GetData(read) if !is_keeper_path(read.path) => {
                 let path = trim(read.path);
                 let found = self.tree.get_data(path, self.identities);
                 let found =
@@ -40,7 +40,7 @@ impl Reader<'_> {
                     Err(code) => keeper_wire::encode_reply(xid, zxid, Err(code), out),
                 }
             }
-            Request::GetChildren(read) | Request::GetChildren2(read) if !system::is_virtual(read.path) => {
+            Request::GetChildren(read) | Request::GetChildren2(read) if !is_keeper_path(read.path) => {
                 let with_stat = request.op() == OpCode::GetChildren2;
                 self.children(xid, trim(read.path), read.watch, with_stat, out);
             }
@@ -180,7 +180,7 @@ impl Reader<'_> {
         let path = trim(list.path);
         let filter = ChildFilter::from_u8(list.filter).ok_or(ErrorCode::BadArguments)?;
         let with_more = op == OpCode::FilteredListWithStatsAndData;
-        if system::is_virtual(path) {
+        if is_keeper_path(path) {
             let (names, stat) = self.names(path, list.watch)?;
             return Ok(match with_more {
                 false => Response::GetChildren2 { names, stat },

@@ -8,10 +8,11 @@ use crate::limits::{RECONFIG_SERVERS_MAX, RECONFIG_TIME_MAX, RECONFIG_TRIES_MAX,
 use crate::node::heir;
 use crate::outbox::Outbox;
 use crate::shared::Shared;
-use crate::system::CONFIG;
 use bytes::{BufMut, Bytes, BytesMut};
 use keeper_consensus::{AdminError, Consensus, Member, Membership, Precondition};
-use keeper_types::{AclId, ErrorCode, Generation, OpCode, ReconfigRequest, Request, ServerId, SessionId};
+use keeper_types::{
+    AclId, CONFIG_PATH, ErrorCode, Generation, OpCode, ReconfigRequest, Request, ServerId, SessionId,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -296,7 +297,7 @@ impl Reconfiguring {
         let tree = self.shared.read_tree();
         let zxid = tree.zxid().0;
         let mut reply = BytesMut::new();
-        match outcome.and_then(|()| tree.get_data(CONFIG, &[])) {
+        match outcome.and_then(|()| tree.get_data(CONFIG_PATH, &[])) {
             Ok((data, stat)) => keeper_wire::encode_get_data_reply(self.xid, zxid, data, &stat, &mut reply),
             Err(code) => keeper_wire::encode_reply(self.xid, zxid, Err(code), &mut reply),
         }
@@ -313,7 +314,7 @@ impl Reconfiguring {
         let Ok(Request::Reconfig(request)) = keeper_wire::decode_request(OpCode::Reconfig, body) else {
             return Err(ErrorCode::MarshallingError);
         };
-        let may = self.shared.read_tree().may_write(CONFIG, &self.identities);
+        let may = self.shared.read_tree().may_write(CONFIG_PATH, &self.identities);
         carry_out(self.dispatch.consensus(), &request, may).await?;
         // This member's tree shows it before the client hears of it.
         self.barrier().await

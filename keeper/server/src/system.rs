@@ -2,13 +2,10 @@
 //! flags"). Each member answers for itself, so they are no nodes of the tree: they follow the program, not the log.
 
 use keeper_tree::Tree;
-use keeper_types::{API_VERSION, Acl, Perms, Stat, feature_flags};
+use keeper_types::{API_VERSION, Acl, CONFIG_PATH, Perms, Stat, feature_flags, is_keeper_path};
 
 const ROOT: &str = "/keeper";
 const CHILDREN: [&str; 3] = ["api_version", "config", "feature_flags"];
-
-/// Where the tree keeps the committed membership.
-pub const CONFIG: &str = "/zookeeper/config";
 
 pub struct SystemNode {
     pub data: Vec<u8>,
@@ -16,15 +13,9 @@ pub struct SystemNode {
     pub stat: Stat,
 }
 
-/// The path is one of these nodes, or would be one.
-#[inline]
-pub fn is_virtual(path: &str) -> bool {
-    path.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// `None` for every other node, and where there is none.
 pub fn node(path: &str, tree: &Tree) -> Option<SystemNode> {
-    if !is_virtual(path) {
+    if !is_keeper_path(path) {
         return None;
     }
     let path = path.strip_suffix('/').unwrap_or(path);
@@ -34,7 +25,7 @@ pub fn node(path: &str, tree: &Tree) -> Option<SystemNode> {
         "/api_version" => (API_VERSION.into(), &[]),
         "/feature_flags" => (feature_flags(), &[]),
         "/config" => {
-            let (data, of_config) = tree.get_data(CONFIG, &[]).ok()?;
+            let (data, of_config) = tree.get_data(CONFIG_PATH, &[]).ok()?;
             // So that a watch set again after a reconnect can tell whether it missed a change.
             (stat.mzxid, stat.version) = (of_config.mzxid, of_config.version);
             (data.unwrap_or_default().to_vec(), &[])

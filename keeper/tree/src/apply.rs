@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use keeper_types::{
-    AclId, CheckRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventKind, OpCode, Perms,
-    Request, Response, SessionId, SetAclRequest, SetDataRequest, Stat, Zxid,
+    AclId, CONFIG_PATH, CheckRequest, CreateMode, CreateRequest, DeleteRequest, ErrorCode, EventKind, OpCode,
+    Perms, Request, Response, SessionId, SetAclRequest, SetDataRequest, Stat, Zxid,
 };
 
 use crate::acl::resolve;
@@ -303,10 +303,10 @@ impl Tree {
     /// The committed membership, where clients look for it: ZooKeeper's node, and ClickHouse's under `/keeper`, which
     /// the member shows in its place.
     fn set_config(&mut self, text: &str, sink: &mut dyn Sink) {
-        let Some(id) = self.store.find(path::CONFIG) else { return };
+        let Some(id) = self.store.find(CONFIG_PATH) else { return };
         let Ok(version) = next_version(self.store.node(id).version, -1) else { return };
         self.store.set_data(id, Some(text.as_bytes()), version, self.zxid.0, self.time_ms);
-        for path in [path::CONFIG, path::KEEPER_CONFIG] {
+        for path in [CONFIG_PATH, path::KEEPER_CONFIG] {
             Change::DataSet { path }.tell(sink, self.zxid);
         }
     }

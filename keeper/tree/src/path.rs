@@ -1,23 +1,17 @@
 //! The path checks of a ZooKeeper server, where it makes them: a create looks only at the last slash before
 //! it looks for the parent, and at the characters of the finished name after that.
 
-use keeper_types::ErrorCode;
+use keeper_types::{CONFIG_PATH, ErrorCode, is_keeper_path};
 
 /// The nodes that can never be deleted.
-const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG];
+const SPECIAL: [&str; 4] = ["/", "/zookeeper", "/zookeeper/quota", CONFIG_PATH];
 
-/// The committed membership, as ZooKeeper and as ClickHouse Keeper name it.
-pub(crate) const CONFIG: &str = "/zookeeper/config";
+/// The committed membership as ClickHouse Keeper names it.
 pub(crate) const KEEPER_CONFIG: &str = "/keeper/config";
-
-/// Paths that clients only read, since the member itself answers them (ClickHouse Keeper's `/keeper`).
-pub(crate) fn is_system(path: &str) -> bool {
-    path.strip_prefix("/keeper").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
 
 /// As [`check`], for a node that is to be changed or compared.
 pub(crate) fn check_writable(path: &str) -> Result<(), ErrorCode> {
-    if is_system(path) { Err(ErrorCode::BadArguments) } else { check(path) }
+    if is_keeper_path(path) { Err(ErrorCode::BadArguments) } else { check(path) }
 }
 
 /// True for nodes that must stay, whatever is removed around them.
@@ -28,14 +22,14 @@ pub(crate) fn is_special(path: &str) -> bool {
 /// Everything before the last slash; empty for a child of the root.
 pub(crate) fn parent_of_new(path: &str) -> Result<&str, ErrorCode> {
     match path.rfind('/') {
-        Some(at) if !path.contains('\0') && !is_system(&path[..at]) => Ok(&path[..at]),
+        Some(at) if !path.contains('\0') && !is_keeper_path(&path[..at]) => Ok(&path[..at]),
         _ => Err(ErrorCode::BadArguments),
     }
 }
 
 /// As [`parent_of_new`], for a node that is to be deleted.
 pub(crate) fn parent_of_deleted(path: &str) -> Result<&str, ErrorCode> {
-    if is_special(path) || is_system(path) {
+    if is_special(path) || is_keeper_path(path) {
         return Err(ErrorCode::BadArguments);
     }
     parent_of_new(path)
