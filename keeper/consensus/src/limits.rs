@@ -120,3 +120,6 @@ pub const LEADER_LOST_AFTER: Duration = Duration::from_secs(3);
 pub const LEADER_LOOK: Duration = Duration::from_millis(500);
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A refused peer is named in the log once in so long, for each reason.
+pub const REFUSAL_SAID_EVERY: Duration = Duration::from_secs(30);

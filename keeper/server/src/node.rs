@@ -299,16 +299,13 @@ impl Node {
             let overdue = shared.expiry.overdue(status.term, &shared.read_tree());
             for (session, generation) in overdue {
                 tracing::info!(session = format_args!("{:#x}", session.0), "session expired");
-                self.inner.dispatch.submit(Submission {
-                    kind: Kind::ExpireSession,
-                    session,
-                    generation,
-                    identities: Arc::from([]),
-                    op: None,
-                    body: Bytes::new(),
-                    target: Target::Nobody,
-                    submitted: keeper_rt::now(),
-                });
+                let expire = Submission::command(
+                    Kind::ExpireSession,
+                    (session, generation),
+                    Bytes::new(),
+                    Target::Nobody,
+                );
+                self.inner.dispatch.submit(expire);
             }
         }
     }

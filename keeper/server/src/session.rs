@@ -66,16 +66,8 @@ pub async fn open(
     password: [u8; 16],
 ) -> Option<Applied> {
     let (done, outcome) = oneshot::channel();
-    dispatch.submit(Submission {
-        kind,
-        session,
-        generation: Generation(0),
-        identities: Arc::from([]),
-        op: None,
-        body: Bytes::copy_from_slice(&session_body(timeout_ms, &password)),
-        target: Target::Session(done),
-        submitted: keeper_rt::now(),
-    });
+    let body = Bytes::copy_from_slice(&session_body(timeout_ms, &password));
+    dispatch.submit(Submission::command(kind, (session, Generation(0)), body, Target::Session(done)));
     outcome.await.ok()
 }
 
