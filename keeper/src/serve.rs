@@ -158,6 +158,7 @@ fn node_options(
         reconfig: config.reconfig.enabled,
         read_only: config.read_only.enabled,
     };
+    options.features = config.features.offered();
     options.ttl_period = Duration::from_millis(config.cleanup.ttl_period_ms);
     options.container_period = Duration::from_millis(config.cleanup.container_period_ms);
     options.snapshot_log_bytes = config.log.snapshot_log_bytes;

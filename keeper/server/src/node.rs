@@ -23,7 +23,7 @@ use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondi
 use keeper_log::SharedDisk;
 use keeper_rt::{Instant, Pool};
 use keeper_tree::Perishable;
-use keeper_types::{AclId, ClusterId, ServerId};
+use keeper_types::{AclId, ClusterId, Features, ServerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
     pub rules: Rules,
+    /// What ClickHouse's clients are offered.
+    pub features: Features,
     /// How often the leader looks for TTL nodes whose time is over, and for empty containers.
     pub ttl_period: Duration,
     pub container_period: Duration,
@@ -80,6 +82,7 @@ impl NodeOptions {
             four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
+            features: Features::ALL,
             ttl_period: TTL_PERIOD_DEFAULT,
             container_period: CONTAINER_PERIOD_DEFAULT,
             snapshot_log_bytes: 64 << 20,
@@ -116,7 +119,7 @@ pub enum Readiness {
 impl Node {
     /// Opens the disk and joins its cluster; with an empty disk, waits to be told of one.
     pub async fn start(options: NodeOptions) -> Result<Node, OpenError> {
-        let shared = Shared::new(Metrics::default());
+        let shared = Shared::new(Metrics::default(), options.features);
         let machine = Box::new(Applier::new(shared.clone()));
         let mut consensus_options = ConsensusOptions::new(
             options.disk,

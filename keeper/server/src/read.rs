@@ -8,7 +8,7 @@ use crate::watch::{WatchKind, Watches, encode_event};
 use bytes::BytesMut;
 use keeper_tree::{ChildFilter, Tree};
 use keeper_types::{
-    AclId, ErrorCode, EventKind, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
+    AclId, ErrorCode, EventKind, Features, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
     WatchTypeRequest, Zxid, is_keeper_path,
 };
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub struct Reader<'a> {
     pub tree: &'a Tree,
     pub watches: &'a Watches,
+    pub features: Features,
     pub outbox: &'a Arc<Outbox>,
     pub identities: &'a [AclId],
 }
@@ -72,7 +73,7 @@ impl Reader<'_> {
                 Ok(Response::GetChildren2 { names, stat })
             }
             Request::GetAcl(path) => {
-                if let Some(node) = system::node(path, self.tree) {
+                if let Some(node) = system::node(path, self.tree, self.features) {
                     return Ok(Response::GetAcl { acl: system::acl(), stat: node.stat });
                 }
                 let (acl, stat) = match self.outbox.shows_digests() {
@@ -126,7 +127,7 @@ impl Reader<'_> {
     }
 
     fn get_data(&self, path: &str, watch: bool) -> Answer {
-        let (data, stat) = match system::node(path, self.tree) {
+        let (data, stat) = match system::node(path, self.tree, self.features) {
             Some(node) => (Some(node.data), node.stat),
             None => {
                 let (data, stat) = self.tree.get_data(path, self.identities)?;
@@ -139,7 +140,7 @@ impl Reader<'_> {
 
     /// The only read whose watch is left although the node is missing: it waits for the creation.
     fn exists(&self, path: &str, watch: bool) -> Answer {
-        let found = match system::node(path, self.tree) {
+        let found = match system::node(path, self.tree, self.features) {
             Some(node) => Ok(node.stat),
             None => self.tree.exists(path),
         };
@@ -164,7 +165,7 @@ impl Reader<'_> {
     }
 
     fn names(&self, path: &str, watch: bool) -> Result<(Vec<String>, Stat), ErrorCode> {
-        let found = match system::node(path, self.tree) {
+        let found = match system::node(path, self.tree, self.features) {
             Some(node) => (node.children.iter().map(|name| (*name).to_owned()).collect(), node.stat),
             None => {
                 let (names, stat) = self.tree.children(path, self.identities)?;
@@ -250,7 +251,7 @@ impl Reader<'_> {
         out: &mut BytesMut,
         missed: impl Fn(Option<Stat>) -> Option<EventKind>,
     ) -> Result<(), ErrorCode> {
-        let stat = match system::node(path, self.tree) {
+        let stat = match system::node(path, self.tree, self.features) {
             Some(node) => Some(node.stat),
             None => self.tree.stat(trim(path)),
         };

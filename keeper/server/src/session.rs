@@ -145,6 +145,10 @@ impl Session {
         }
         let request = keeper_wire::decode_request(op, body)
             .map_err(|error| Refused(format!("request {} (xid {}): {error}", op.name(), header.xid)))?;
+        if self.shared.features.refuse(&request) {
+            self.reply_now(header.xid, Err(ErrorCode::Unimplemented));
+            return Ok(op);
+        }
         let body_at = frame.len() - body.len();
         if self.read_only && is_write(op) {
             self.reply_now(header.xid, Err(ErrorCode::NotReadOnly));
@@ -184,6 +188,7 @@ impl Session {
             let reader = Reader {
                 tree: &tree,
                 watches: &self.shared.watches,
+                features: self.shared.features,
                 outbox: &self.outbox,
                 identities: &self.identities,
             };
