@@ -1,4 +1,4 @@
-//! The one release build: static binaries, used by the image, by `compare` and by `kazoo` alike.
+//! The one release build: static binaries, used by the image, by `compare` and by `conformance` alike.
 
 use std::path::PathBuf;
 

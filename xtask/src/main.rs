@@ -16,7 +16,6 @@ mod e2e;
 mod fuzz;
 mod generate;
 mod images;
-mod kazoo;
 mod kills;
 mod kube;
 mod local;
@@ -58,8 +57,6 @@ enum Task {
     Generate(generate::Arguments),
     /// Run other people's test suites and clients against our server
     Conformance(conformance::Arguments),
-    /// Run the Python client kazoo's own tests against members
-    Kazoo(kazoo::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
     Kills(kills::Arguments),
     /// Run fuzz targets: what decodes bytes from outside
@@ -96,7 +93,6 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Generate(arguments) => generate::run(&arguments),
         Task::Compare(arguments) => compare::run(&arguments).await,
         Task::Conformance(arguments) => conformance::run(&arguments).await,
-        Task::Kazoo(arguments) => kazoo::run(&arguments).await,
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kills(arguments) => kills::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,

@@ -10,9 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{
-    build, command, compare, conformance, e2e, generate, kazoo, kills, kube, paths, progress, sim, up,
-};
+use crate::{build, command, compare, conformance, e2e, generate, kills, kube, paths, progress, sim, up};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -235,19 +233,13 @@ async fn conformance_stage() -> Result<Counts> {
     Ok(Counts { passed: totals.passed, failed: totals.failed })
 }
 
-async fn run_kazoo(arguments: kazoo::Arguments) -> Result<Counts> {
-    let outcome = kazoo::run_tests(&arguments).await?;
-    println!("{}", outcome.summary);
-    Ok(Counts { passed: outcome.passed, failed: outcome.failed })
-}
-
 /// That both sides run and the lines are whole; a shared machine says nothing about speed.
 async fn compare_stage() -> Result<Counts> {
     let lines = compare::measure(&compare::Arguments::smoke(keeper()?)).await?;
     Ok(Counts { passed: lines.len() as u64, failed: 0 })
 }
 
-/// What `up` does, all scenarios in their short form, kazoo's basic files against pods, and what `down` does.
+/// What `up` does, kazoo's tests against the pods, all scenarios in their short form, and what `down` does.
 async fn kubernetes() -> Result<Counts> {
     let result = on_kubernetes().await;
     if !kube::is_given() {
@@ -261,7 +253,7 @@ async fn kubernetes() -> Result<Counts> {
 async fn on_kubernetes() -> Result<Counts> {
     let kube = up::install()?;
     let hosts = up::create_sample(&kube)?;
-    let kazoo = run_kazoo(kazoo::Arguments { hosts, basic: true, ..kazoo::Arguments::default() }).await?;
+    let kazoo = conformance::run_suites(&conformance::Arguments::kazoo_on(hosts)).await?;
     let scenarios = e2e::run_on(&kube, &[], true)?;
     Ok(Counts { passed: 1 + kazoo.passed + scenarios.passed, failed: kazoo.failed + scenarios.failed })
 }

@@ -217,8 +217,10 @@ impl Sink for Effects<'_> {
 
 impl StateMachine for Applier {
     fn configured(&mut self, membership: &Membership) {
-        let text = reconfig::config_text(membership);
         let shared = self.shared.clone();
+        let mut tree = shared.write_tree();
+        // That of this change.
+        let text = reconfig::config_text(membership, tree.zxid().0 + 1);
         let mut effects = Effects { shared: &shared, touched: &mut self.touched, ended: Vec::new() };
         let command = Command {
             session: SessionId(0),
@@ -228,7 +230,6 @@ impl StateMachine for Applier {
             enforce_quota: false,
             want_reply: false,
         };
-        let mut tree = shared.write_tree();
         tree.apply(&command, &mut effects);
         // While the tree cannot be read in between: what it holds belongs to this entry.
         if let Some(at) = membership.log_id {

@@ -354,15 +354,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tracing::info!(remote = %self.info.remote, "client refused: it asks for more than reads, and there is no quorum");
             return None;
         }
-        let session = Session::new_read_only(self.client(), asked, password);
-        match &session {
-            Some(session) => {
-                self.info.timeout_ms.store(timeout_ms, Ordering::Relaxed);
-                self.reply_connect(request, timeout_ms, session.id(), password.to_vec(), true);
-            }
-            None => self.reply_connect(request, 0, SessionId(0), vec![0; 16], true),
+        // The quorum may have let a session expire that this member still knows. As in ZooKeeper its client has to find
+        // the quorum, or give the session up.
+        if self.shared.read_tree().session(asked).is_some() {
+            tracing::info!(remote = %self.info.remote, "client refused: its session is the quorum's, and there is none");
+            return None;
         }
-        session
+        if asked.0 != 0 {
+            self.reply_connect(request, 0, SessionId(0), vec![0; 16], true);
+            return None;
+        }
+        let session = Session::new_read_only(self.client());
+        self.info.timeout_ms.store(timeout_ms, Ordering::Relaxed);
+        self.reply_connect(request, timeout_ms, session.id(), password.to_vec(), true);
+        Some(session)
     }
 
     fn reply_connect(

@@ -115,7 +115,7 @@ async fn serve_origin(shared: Arc<Shared>, consensus: Consensus, dispatch: Dispa
                 shared.expiry.touch(ids);
             }
             Some(&reconfig::RECONFIG) => {
-                let answer = reconfig::answer(&consensus, &frame[1..]).await;
+                let answer = reconfig::answer(&shared, &consensus, &frame[1..]).await;
                 if conn.sender.send(answer).await.is_err() {
                     return;
                 }

@@ -30,6 +30,9 @@ pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
 pub const READ_CHUNK_BYTES: usize = 64 * 1024;
 /// Client connections of one member by default.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+/// Clients that a guest of the cluster passes on at a time, and the wait for the member it passes them to.
+pub const PASSED_ON_MAX: usize = 1_000;
+pub const PASS_ON_DIAL_TIME_MAX: Duration = Duration::from_secs(2);
 /// Identities (auth packets) of one connection.
 pub const IDENTITIES_MAX: usize = 64;
 /// Bytes of one auth packet's data; its length travels in two bytes.

@@ -1,6 +1,7 @@
 //! The sockets of production: clients, HTTP and admin. Outside the simulator's reach; holds no logic of its own.
 #![allow(clippy::disallowed_methods)]
 
+use crate::limits::{PASS_ON_DIAL_TIME_MAX, PASSED_ON_MAX};
 use crate::node::Node;
 use keeper_tls::{Tls, TlsStream};
 use keeper_types::AclId;
@@ -10,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Pause after a failed accept (too many open files), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -30,13 +32,33 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
 
 /// Serves clients until the task is dropped.
 pub async fn serve_clients(node: Node, listener: TcpListener) {
+    let passing = Arc::new(Semaphore::new(PASSED_ON_MAX));
     loop {
         let (stream, remote) = accept(&listener, "client").await;
+        if let Some(address) = node.shared().clients_go_to() {
+            // Without room the client is closed, and tries another member.
+            if let Ok(room) = passing.clone().try_acquire_owned() {
+                keeper_rt::spawn("client-passed-on", pass_on(stream, address, room));
+            }
+            continue;
+        }
         let node = node.clone();
         keeper_rt::spawn("client", async move {
             node.serve_client(stream, remote.to_string(), Vec::new()).await;
         });
     }
+}
+
+/// Every byte both ways between a client and another member, until either side ends it.
+async fn pass_on(mut client: TcpStream, address: String, _room: OwnedSemaphorePermit) {
+    let dialling = keeper_rt::timeout(PASS_ON_DIAL_TIME_MAX, TcpStream::connect(&address)).await;
+    let Ok(Ok(mut member)) = dialling else {
+        tracing::info!(address, "a client could not be passed on");
+        return;
+    };
+    prepare(&member);
+    // How it ends is between those two.
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut member).await;
 }
 
 /// What makes a port one of TLS.

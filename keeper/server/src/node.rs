@@ -340,10 +340,12 @@ impl Node {
         tracing::warn!(
             read_only = now,
             "{}",
-            if now { "no quorum: serving reads only" } else { "quorum is back" }
+            if now { "Read-only server started: there is no quorum" } else { "quorum is back" }
         );
-        if !now {
-            shared.read_only_clients.close_all(CloseReason::NoLeader);
+        // What a client holds from the other mode is worth nothing in this one.
+        match now {
+            true => shared.sessions.close_all(CloseReason::NoLeader),
+            false => shared.read_only_clients.close_all(CloseReason::NoLeader),
         }
     }
 

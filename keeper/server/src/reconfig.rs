@@ -24,8 +24,8 @@ pub const RECONFIG: u8 = 6;
 pub const RECONFIGURED: u8 = 7;
 
 /// The configuration as ZooKeeper's clients read it, servers in order of their ids: `server.1=HOST:PEER:ELECTION:ROLE;
-/// CLIENT` a line, then `version=` with the index of its log entry in hexadecimal digits.
-pub fn config_text(membership: &Membership) -> String {
+/// CLIENT` a line, then `version=` with the zxid of the change in hexadecimal digits: as in ZooKeeper the node's mzxid.
+pub fn config_text(membership: &Membership, zxid: i64) -> String {
     let voters = membership.voters.iter().map(|member| (member, "participant"));
     let learners = membership.learners.iter().map(|member| (member, "observer"));
     let servers: BTreeMap<ServerId, String> =
@@ -34,7 +34,7 @@ pub fn config_text(membership: &Membership) -> String {
     for line in servers.values() {
         let _ = writeln!(text, "{line}");
     }
-    let _ = write!(text, "version={:x}", version(membership));
+    let _ = write!(text, "version={zxid:x}");
     text
 }
 
@@ -49,8 +49,9 @@ fn server_line(member: &Member, role: &str) -> String {
     format!("server.{id}={host}:{peer_port}:{election_port}:{role}{client}{}", member.client_address)
 }
 
-fn version(membership: &Membership) -> u64 {
-    membership.log_id.map_or(0, |at| at.index)
+/// What a client names the present configuration by.
+fn version(shared: &Shared) -> i64 {
+    shared.read_tree().stat(CONFIG_PATH).map_or(0, |stat| stat.mzxid)
 }
 
 /// What a reconfig comes to.
@@ -61,9 +62,9 @@ struct Plan {
     joining: Vec<(Member, bool)>,
 }
 
-/// The steps from the present configuration to the one asked for.
-fn plan(now: &Membership, request: &ReconfigRequest<'_>) -> Result<Plan, ErrorCode> {
-    if request.config_id != -1 && request.config_id as u64 != version(now) {
+/// The steps from the present configuration, of that version, to the one asked for.
+fn plan(now: &Membership, version: i64, request: &ReconfigRequest<'_>) -> Result<Plan, ErrorCode> {
+    if request.config_id != -1 && request.config_id != version {
         return Err(ErrorCode::BadVersion);
     }
     let voter = |id: ServerId| now.voter(id).is_some();
@@ -167,13 +168,14 @@ fn server(text: &str) -> Result<(Member, bool), ErrorCode> {
 /// Carries out a reconfig from any member. `may` says whether the client has the right to: as in ZooKeeper it hears
 /// first what is wrong with its request.
 pub async fn carry_out(
+    shared: &Shared,
     consensus: &Consensus,
     request: &ReconfigRequest<'_>,
     may: bool,
 ) -> Result<(), ErrorCode> {
     let whole = async {
         for _ in 0..RECONFIG_TRIES_MAX {
-            match attempt(consensus, request, may).await {
+            match attempt(shared, consensus, request, may).await {
                 Err(ErrorCode::ConnectionLoss) => keeper_rt::sleep(RESEND_PAUSE * 10).await,
                 answer => return answer,
             }
@@ -184,11 +186,16 @@ pub async fn carry_out(
 }
 
 /// `ConnectionLoss`: no leader, or another one; to be tried again.
-async fn attempt(consensus: &Consensus, request: &ReconfigRequest<'_>, may: bool) -> Result<(), ErrorCode> {
+async fn attempt(
+    shared: &Shared,
+    consensus: &Consensus,
+    request: &ReconfigRequest<'_>,
+    may: bool,
+) -> Result<(), ErrorCode> {
     let status = consensus.status();
     let leader = status.leader.ok_or(ErrorCode::ConnectionLoss)?;
     if status.identity.is_some_and(|me| me.server_id == leader) {
-        return lead(consensus, request, may).await;
+        return lead(shared, consensus, request, may).await;
     }
     let mut conn = consensus.dial_dispatch(leader).await.map_err(|_| ErrorCode::ConnectionLoss)?;
     conn.sender.send(frame(request, may)?).await.map_err(|_| ErrorCode::ConnectionLoss)?;
@@ -215,12 +222,12 @@ fn frame(request: &ReconfigRequest<'_>, may: bool) -> Result<Bytes, ErrorCode> {
 }
 
 /// The leader's answer to another member's frame, its first byte taken off.
-pub async fn answer(consensus: &Consensus, rest: &[u8]) -> Bytes {
+pub async fn answer(shared: &Shared, consensus: &Consensus, rest: &[u8]) -> Bytes {
     let request = rest
         .split_first()
         .map(|(may, body)| (*may == 1, keeper_wire::decode_request(OpCode::Reconfig, body)));
     let outcome = match request {
-        Some((may, Ok(Request::Reconfig(request)))) => lead(consensus, &request, may).await,
+        Some((may, Ok(Request::Reconfig(request)))) => lead(shared, consensus, &request, may).await,
         _ => Err(ErrorCode::MarshallingError),
     };
     let mut frame = BytesMut::new();
@@ -229,9 +236,14 @@ pub async fn answer(consensus: &Consensus, rest: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-async fn lead(consensus: &Consensus, request: &ReconfigRequest<'_>, may: bool) -> Result<(), ErrorCode> {
+async fn lead(
+    shared: &Shared,
+    consensus: &Consensus,
+    request: &ReconfigRequest<'_>,
+    may: bool,
+) -> Result<(), ErrorCode> {
     let now = consensus.committed_membership().await.map_err(code)?;
-    let plan = plan(&now, request)?;
+    let plan = plan(&now, version(shared), request)?;
     if !may {
         return Err(ErrorCode::NoAuth);
     }
@@ -315,7 +327,7 @@ impl Reconfiguring {
             return Err(ErrorCode::MarshallingError);
         };
         let may = self.shared.read_tree().may_write(CONFIG_PATH, &self.identities);
-        carry_out(self.dispatch.consensus(), &request, may).await?;
+        carry_out(&self.shared, self.dispatch.consensus(), &request, may).await?;
         // This member's tree shows it before the client hears of it.
         self.barrier().await
     }
@@ -335,6 +347,8 @@ const SYNC_OF_ROOT: [u8; 5] = [0, 0, 0, 1, b'/'];
 mod tests {
     use super::*;
     use keeper_consensus::LogPosition;
+
+    const VERSION: i64 = 0x1f;
 
     fn member(id: u64) -> Member {
         Member {
@@ -363,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_text_is_zookeepers() {
-        let text = config_text(&three_and_an_observer());
+        let text = config_text(&three_and_an_observer(), 0x1f);
         let expected = "server.1=k1:9234:9234:participant;k1:2181\nserver.2=k2:9234:9234:participant;k2:2181\n\
                         server.3=k3:9234:9234:participant;k3:2181\nserver.7=k7:9234:9234:observer;k7:2181\nversion=1f";
         assert_eq!(text, expected);
@@ -372,7 +386,7 @@ mod tests {
     #[test]
     fn a_joining_server_reads_back_as_it_was_written() {
         let text = "server.100=0.0.0.0:4101:4102:observer;0.0.0.0:4103";
-        let plan = plan(&three_and_an_observer(), &request(text, "")).unwrap();
+        let plan = plan(&three_and_an_observer(), 0, &request(text, "")).unwrap();
         assert_eq!((plan.leaving.len(), plan.joining.len()), (0, 1));
         assert!(!plan.joining[0].1);
         assert_eq!(server_line(&plan.joining[0].0, "observer"), text);
@@ -381,7 +395,7 @@ mod tests {
     #[test]
     fn servers_leave_join_and_get_their_vote() {
         let now = three_and_an_observer();
-        let change = |joining, leaving| plan(&now, &request(joining, leaving));
+        let change = |joining, leaving| plan(&now, VERSION, &request(joining, leaving));
         assert_eq!(change("", "3,7").unwrap().leaving, [ServerId(3), ServerId(7)]);
         assert_eq!(change("", "99"), Ok(Plan::default()));
         let promoted = change("server.7=k7:9234:9234;k7:2181", "").unwrap();
@@ -390,7 +404,7 @@ mod tests {
             new_members: Some("server.1=k1:9234:1:participant;k1:2181\nserver.9=k9:1:2;3\nversion=1f"),
             ..request("", "")
         };
-        let plan = plan(&now, &whole).unwrap();
+        let plan = plan(&now, VERSION, &whole).unwrap();
         assert_eq!(plan.leaving, [ServerId(2), ServerId(3), ServerId(7)]);
         assert_eq!((plan.joining[0].0.id, plan.joining[0].1), (ServerId(9), true));
     }
@@ -398,7 +412,7 @@ mod tests {
     #[test]
     fn what_zookeeper_refuses_is_refused() {
         let now = three_and_an_observer();
-        let refused = |joining, leaving| plan(&now, &request(joining, leaving)).unwrap_err();
+        let refused = |joining, leaving| plan(&now, VERSION, &request(joining, leaving)).unwrap_err();
         for joining in [
             "some thing",
             "server.x=a:1:2;3",
@@ -421,6 +435,8 @@ mod tests {
         assert_eq!(refused("", "x"), ErrorCode::BadArguments);
         assert_eq!(refused("", "1,2,3"), ErrorCode::BadArguments, "no voter is left");
         let stale = ReconfigRequest { config_id: 0x20, ..request("", "3") };
-        assert_eq!(plan(&now, &stale), Err(ErrorCode::BadVersion));
+        assert_eq!(plan(&now, VERSION, &stale), Err(ErrorCode::BadVersion));
+        let exact = ReconfigRequest { config_id: VERSION, ..request("", "3") };
+        assert_eq!(plan(&now, VERSION, &exact).map(|plan| plan.leaving), Ok(vec![ServerId(3)]));
     }
 }

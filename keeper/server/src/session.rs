@@ -109,18 +109,12 @@ impl Session {
         Some(client.session(*id, *generation, false))
     }
 
-    /// A session without a quorum. One the member knows is kept, if the password is right; a new one lives on this
-    /// connection only.
-    pub fn new_read_only(client: Client, asked: SessionId, password: [u8; 16]) -> Option<Session> {
-        let known = client.shared.read_tree().session(asked).filter(|known| known.password == password);
-        let (id, generation) = match known {
-            Some(known) => (known.id, known.generation),
-            None if asked.0 == 0 => (SessionId(new_local_id()), Generation(0)),
-            None => return None,
-        };
+    /// A new session without a quorum: it lives on this connection only.
+    pub fn new_read_only(client: Client) -> Session {
+        let (id, generation) = (SessionId(new_local_id()), Generation(0));
         client.outbox.set_session(id, generation);
         client.shared.read_only_clients.attach(id, &client.outbox);
-        Some(client.session(id, generation, true))
+        client.session(id, generation, true)
     }
 
     pub fn id(&self) -> SessionId {

@@ -39,6 +39,8 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
     pub disk_full: AtomicBool,
+    /// Where new clients are passed on to by a server that is a guest of its cluster.
+    clients_go_to: Mutex<Option<String>>,
     /// All open connections, for four-letter words and the orderly stop.
     pub connections: Mutex<BTreeMap<ConnectionId, Arc<Info>>>,
 }
@@ -61,6 +63,7 @@ impl Shared {
             applied_index: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
+            clients_go_to: Mutex::default(),
             connections: Mutex::default(),
         })
     }
@@ -77,6 +80,18 @@ impl Shared {
 
     pub fn is_disk_full(&self) -> bool {
         self.disk_full.load(Ordering::Relaxed)
+    }
+
+    /// From now on new clients are passed on to this address, or served here. Returns whether that changes anything.
+    pub fn pass_clients_to(&self, address: Option<String>) -> bool {
+        let mut place = self.clients_go_to.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = *place != address;
+        *place = address;
+        changes
+    }
+
+    pub fn clients_go_to(&self) -> Option<String> {
+        self.clients_go_to.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn connections(&self) -> MutexGuard<'_, BTreeMap<ConnectionId, Arc<Info>>> {

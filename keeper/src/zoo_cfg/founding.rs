@@ -29,7 +29,7 @@ const MARKER: &str = "founding";
 pub struct Founding {
     /// The file whose text admin calls carry.
     secret_file: PathBuf,
-    id: u64,
+    pub(super) id: u64,
     /// Empty for a server that stands alone.
     servers: Vec<ServerLine>,
     folder: PathBuf,
@@ -48,6 +48,9 @@ impl Founding {
 
     /// Runs beside the member until its first membership stands.
     pub async fn run(self, node: Node) {
+        if self.servers.iter().any(|line| line.id == self.id && line.observer) {
+            self.visit(&node).await;
+        }
         if self.founder() != self.id {
             return;
         }
@@ -77,7 +80,7 @@ impl Founding {
         self.folder.join(MARKER)
     }
 
-    fn others(&self) -> impl Iterator<Item = &ServerLine> {
+    pub(super) fn others(&self) -> impl Iterator<Item = &ServerLine> {
         self.servers.iter().filter(|line| line.id != self.id)
     }
 
@@ -132,7 +135,7 @@ impl Founding {
         }
     }
 
-    async fn status(
+    pub(super) async fn status(
         &self,
         line: &ServerLine,
         token: &str,
@@ -216,7 +219,7 @@ impl Founding {
     }
 
     /// What admin calls carry: the text of the members' secret.
-    fn token(&self) -> io::Result<String> {
+    pub(super) fn token(&self) -> io::Result<String> {
         std::fs::read_to_string(&self.secret_file).map(|text| text.trim().to_owned())
     }
 }
@@ -246,6 +249,11 @@ pub fn write_secret(file: &Path, servers: &[ServerLine]) -> io::Result<()> {
         false => hexadecimal(&hash("secret", servers)),
     };
     write_private(file, &text)
+}
+
+/// The only user of a server on which nobody can log in: with a password that nobody is told.
+pub fn write_nobody(file: &Path) -> io::Result<()> {
+    write_private(file, &format!("nobody:{}\n", hexadecimal(&keeper_rt::random_bytes::<32>())))
 }
 
 fn cluster_id(servers: &[ServerLine]) -> ClusterId {

@@ -2,6 +2,7 @@
 //! server list, the founding of their cluster ([`founding`]). docs/zoo-cfg.md says what each key does.
 
 pub mod founding;
+mod guest;
 mod keys;
 mod properties;
 mod servers;
@@ -185,7 +186,8 @@ impl ZooCfg {
         config.session.timeout_ms_max = self.session_timeout_ms_max;
         config.four_letter_words.allow.clone_from(&self.words);
         config.auth.super_digest.clone_from(&self.super_digest);
-        config.auth.sasl_users_file.clone_from(&self.sasl.users_file);
+        config.auth.sasl_users_file =
+            self.sasl.users_file.clone().or_else(|| self.locks_out().then(|| self.nobody_file()));
         config.auth.require_sasl = self.sasl.required;
         config.auth.require_schemes.clone_from(&self.sasl.enforced_schemes);
         config.auth.skip_acl = self.skip_acl;
@@ -213,6 +215,16 @@ impl ZooCfg {
         Founding::new(self.id, self.servers.clone(), folder, self.secret_file())
     }
 
+    /// A login by SASL is demanded, and nobody has one. ZooKeeper starts all the same and refuses every client.
+    fn locks_out(&self) -> bool {
+        let demanded = self.sasl.required || self.sasl.enforced_schemes.iter().any(|scheme| scheme == "sasl");
+        demanded && self.sasl.users_file.is_none()
+    }
+
+    fn nobody_file(&self) -> PathBuf {
+        self.data_dir.join(OWN_FOLDER).join("nobody")
+    }
+
     /// Makes the folder and, unless castellan.secretFile names one, the file with the members' secret. Refuses a
     /// folder with ZooKeeper's own data, which would seem to be lost.
     pub fn prepare(&self) -> Result<(), ZooCfgError> {
@@ -229,6 +241,9 @@ impl ZooCfg {
         if self.secret_file.is_none() {
             founding::write_secret(&self.secret_file(), &self.servers).map_err(failed)?;
         }
+        if self.locks_out() {
+            founding::write_nobody(&self.nobody_file()).map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -236,6 +251,11 @@ impl ZooCfg {
     pub fn log(&self) {
         self.remarks.iter().for_each(|line| tracing::info!("zoo.cfg: {line}"));
         self.warnings.iter().for_each(|line| tracing::warn!("zoo.cfg: {line}"));
+        if self.locks_out() {
+            tracing::warn!(
+                "zoo.cfg: every client is refused: a login by SASL is demanded, and no JAAS file has users (-Djava.security.auth.login.config)"
+            );
+        }
     }
 
     fn own_line(&self) -> Option<&ServerLine> {

@@ -175,6 +175,20 @@ fn sasl_and_tls_are_read_into_types() {
 }
 
 #[test]
+fn a_login_that_nobody_has_refuses_everybody_and_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let lone = LONE.replace("DATA", &folder.path().display().to_string());
+    let cfg = load_with(&format!("{lone}sessionRequireClientSASLAuth=true\n"), None, "").unwrap();
+    cfg.prepare().unwrap();
+    let config = cfg.config().unwrap();
+    config.check().unwrap();
+    let users = std::fs::read_to_string(config.auth.sasl_users_file.unwrap()).unwrap();
+    let password = users.strip_prefix("nobody:").unwrap().trim();
+    assert_eq!(password.len(), 64, "{users}");
+    assert_eq!(load(LONE).unwrap().config().unwrap().auth.sasl_users_file, None);
+}
+
+#[test]
 fn a_jaas_file_without_users_is_warned_of_and_offers_no_sasl() {
     let folder = tempfile::tempdir().unwrap();
     for text in ["", "Client { a.B required user_a=\"b\"; };", "Server { a.Krb5LoginModule required; };"] {

@@ -19,6 +19,7 @@ mod limits;
 mod list;
 mod multi;
 mod node;
+mod order;
 mod path;
 mod quota;
 mod recursive;

@@ -13,6 +13,9 @@ pub(crate) const RESERVE_BYTES_MAX: usize = 64 * 1024;
 /// without one a single frame could make every check of a node slow, and one ACL larger than the frame.
 pub(crate) const ACL_ENTRIES_MAX: usize = 4096;
 
+/// Children of a node that are listed in ZooKeeper's order; more stand in the tree's own.
+pub(crate) const ORDERED_CHILDREN_MAX: usize = 64;
+
 /// Nodes on one page of the slab; a page never moves once it is allocated.
 pub(crate) const PAGE_NODES: usize = 4096;
 

@@ -3,6 +3,7 @@
 use keeper_types::{AclId, ErrorCode, Perms, SessionId, Stat};
 
 use crate::node::{Node, NodeId};
+use crate::order;
 use crate::tree::Tree;
 
 /// Which children a list shows (ClickHouse Keeper, operation 500).
@@ -47,7 +48,8 @@ impl Tree {
         read_each: bool,
     ) -> Result<(Vec<ChildView<'a>>, Stat), ErrorCode> {
         let parent = self.readable(path, identities)?;
-        let children = parent.children().iter().map(|id| self.store.node(*id));
+        let ids = order::shown(&self.store, parent.children());
+        let children = ids.iter().map(|id| self.store.node(*id));
         let shown: Vec<&Node> = children.filter(|node| filter.shows(node)).collect();
         if read_each && !shown.iter().all(|node| self.may_read(node, identities)) {
             return Err(ErrorCode::NoAuth);

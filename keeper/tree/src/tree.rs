@@ -10,6 +10,7 @@ use crate::command::{Admission, BatchId, Counts, SessionView};
 use crate::digest;
 use crate::lifetime::Lifetime;
 use crate::node::{Node, NodeId, ROOT};
+use crate::order;
 use crate::session::Session;
 use crate::store::Store;
 
@@ -108,14 +109,15 @@ impl Tree {
         self.lookup(path).map(|id| self.store.node(id).stat())
     }
 
-    /// Names in no particular order, which is the same on every node.
+    /// Few names stand as in ZooKeeper (`order`), many in no particular order.
     pub fn children<'a>(
         &'a self,
         path: &str,
         identities: &[AclId],
     ) -> Result<(impl ExactSizeIterator<Item = &'a str> + use<'a>, Stat), ErrorCode> {
         let node = self.readable(path, identities)?;
-        let names = node.children().iter().map(|child| self.store.node(*child).name());
+        let ids = order::shown(&self.store, node.children());
+        let names = (0..ids.len()).map(move |at| self.store.node(ids[at]).name());
         Ok((names, node.stat()))
     }
 

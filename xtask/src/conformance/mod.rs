@@ -17,12 +17,12 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
 use crate::local::Kind;
-use crate::{build, paths, progress, zookeeper};
+use crate::{build, paths, progress, up, zookeeper};
 use accepted::Accepted;
 use report::Report;
 use suites::Suite;
 
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 pub struct Arguments {
     /// Suites to run; all of them when none is named
     names: Vec<String>,
@@ -38,9 +38,12 @@ pub struct Arguments {
     /// Use this keeper binary instead of building one
     #[arg(long)]
     pub binary: Option<PathBuf>,
-    /// Run the suites `kazoo` and `zk-shell` against members that run already, such as 127.0.0.1:2181,127.0.0.1:2182
-    #[arg(long, value_delimiter = ',')]
+    /// Run against members that run already, such as 127.0.0.1:2181,127.0.0.1:2182: the suites that can
+    #[arg(long, value_delimiter = ',', conflicts_with = "ci")]
     hosts: Vec<String>,
+    /// The same with the pods of the KeeperCluster that `cargo xtask up` makes
+    #[arg(long, conflicts_with_all = ["hosts", "ci", "binary", "against"])]
+    kubernetes: bool,
     /// What to run of a suite, in its own terms: a test file, class or name
     #[arg(long, value_name = "TEST")]
     only: Vec<String>,
@@ -49,8 +52,12 @@ pub struct Arguments {
 impl Arguments {
     /// What the stage of `cargo xtask test` runs.
     pub fn ci(binary: Option<PathBuf>) -> Arguments {
-        let (names, hosts, only) = (Vec::new(), Vec::new(), Vec::new());
-        Arguments { names, list: false, ci: true, against: Kind::Keeper, binary, hosts, only }
+        Arguments { ci: true, binary, ..Arguments::default() }
+    }
+
+    /// kazoo's whole suite against members that run already.
+    pub fn kazoo_on(hosts: Vec<String>) -> Arguments {
+        Arguments { names: vec![Suite::Kazoo.name().into()], hosts, ..Arguments::default() }
     }
 }
 
@@ -82,11 +89,16 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         for suite in Suite::ALL {
             let when = if suite.in_ci() { "" } else { " (not in CI)" };
-            println!("{:18} {}{when}", suite.name(), suite.about());
+            let hosts = if suite.takes_hosts() { " (--hosts)" } else { "" };
+            println!("{:18} {}{when}{hosts}", suite.name(), suite.about());
         }
         return Ok(());
     }
-    let totals = run_suites(arguments).await?;
+    let mut arguments = arguments.clone();
+    if arguments.kubernetes {
+        arguments.hosts = up::create_sample(&up::install()?)?;
+    }
+    let totals = run_suites(&arguments).await?;
     println!("\n{} passed, {} failed, {} skipped", totals.passed, totals.failed, totals.skipped);
     match (totals.failed, arguments.against) {
         (0, _) | (_, Kind::Zookeeper) => Ok(()),
@@ -95,7 +107,7 @@ pub async fn run(arguments: &Arguments) -> Result<()> {
 }
 
 pub async fn run_suites(arguments: &Arguments) -> Result<Totals> {
-    let suites = chosen(&arguments.names, arguments.ci)?;
+    let suites = chosen(arguments)?;
     let launcher = launcher(arguments)?;
     let mut totals = Totals::default();
     for suite in suites {
@@ -123,22 +135,30 @@ pub async fn run_suites(arguments: &Arguments) -> Result<Totals> {
     Ok(totals)
 }
 
-fn chosen(names: &[String], ci: bool) -> Result<Vec<Suite>> {
+fn chosen(arguments: &Arguments) -> Result<Vec<Suite>> {
+    let Arguments { names, ci, hosts, .. } = arguments;
     for name in names {
-        if !Suite::ALL.iter().any(|suite| suite.name() == name) {
+        let Some(suite) = Suite::ALL.into_iter().find(|suite| suite.name() == name) else {
             let known: Vec<&str> = Suite::ALL.iter().map(|suite| suite.name()).collect();
             bail!("`{name}` is no suite; there are {}", known.join(", "));
+        };
+        if !hosts.is_empty() && !suite.takes_hosts() {
+            bail!("`{name}` starts servers of its own; see --list for the suites that take --hosts");
         }
     }
     let wanted = |suite: &Suite| match ci {
         true => suite.in_ci(),
-        false => names.is_empty() || names.iter().any(|name| name == suite.name()),
+        false if !names.is_empty() => names.iter().any(|name| name == suite.name()),
+        false => hosts.is_empty() || suite.takes_hosts(),
     };
     Ok(Suite::ALL.into_iter().filter(wanted).collect())
 }
 
 /// The variables by which `zkServer.sh` knows what to start.
 fn launcher(arguments: &Arguments) -> Result<Vec<(String, String)>> {
+    if !arguments.hosts.is_empty() {
+        return Ok(Vec::new());
+    }
     let bin = paths::root().join("e2e/conformance/bin").display().to_string();
     let what = match arguments.against {
         Kind::Keeper => {
@@ -214,11 +234,24 @@ mod tests {
 
     #[test]
     fn a_wrong_name_is_refused_with_the_right_ones() {
-        let error = chosen(&["kazo".into()], false).unwrap_err().to_string();
+        let named = |name: &str| Arguments { names: vec![name.into()], ..Arguments::default() };
+        let error = chosen(&named("kazo")).unwrap_err().to_string();
         assert!(error.contains("`kazo`") && error.contains("kazoo"), "{error}");
-        assert_eq!(chosen(&[], false).unwrap().len(), Suite::ALL.len());
-        assert_eq!(chosen(&["npm".into()], false).unwrap().len(), 1);
-        assert!(chosen(&[], true).unwrap().len() < Suite::ALL.len());
+        assert_eq!(chosen(&Arguments::default()).unwrap().len(), Suite::ALL.len());
+        assert_eq!(chosen(&named("npm")).unwrap().len(), 1);
+        assert!(chosen(&Arguments::ci(None)).unwrap().len() < Suite::ALL.len());
+    }
+
+    #[test]
+    fn running_members_are_given_only_to_suites_that_can_use_them() {
+        let on = |names: &[&str]| Arguments {
+            names: names.iter().map(ToString::to_string).collect(),
+            hosts: vec!["127.0.0.1:1".into()],
+            ..Arguments::default()
+        };
+        assert!(chosen(&on(&[])).unwrap().iter().all(|suite| suite.takes_hosts()));
+        assert_eq!(chosen(&on(&["kazoo"])).unwrap(), [Suite::Kazoo]);
+        assert!(chosen(&on(&["go-zk"])).unwrap_err().to_string().contains("--hosts"));
     }
 
     #[test]

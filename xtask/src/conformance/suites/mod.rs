@@ -21,6 +21,7 @@ pub use java::curator_jars;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Suite {
     WatchBurst,
+    KeeperClient,
     Npm,
     ZkShell,
     Curator,
@@ -33,8 +34,9 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Suite; 10] = [
+    pub const ALL: [Suite; 11] = [
         Suite::WatchBurst,
+        Suite::KeeperClient,
         Suite::Npm,
         Suite::ZkShell,
         Suite::Curator,
@@ -49,6 +51,7 @@ impl Suite {
     pub fn name(self) -> &'static str {
         match self {
             Suite::WatchBurst => "watch-burst",
+            Suite::KeeperClient => "keeper-client",
             Suite::Npm => "npm",
             Suite::ZkShell => "zk-shell",
             Suite::Curator => "curator",
@@ -64,6 +67,7 @@ impl Suite {
     pub fn about(self) -> &'static str {
         match self {
             Suite::WatchBurst => "a persistent watch sees all of 208 sets of another client",
+            Suite::KeeperClient => "our own Rust client: every operation, and sessions that move",
             Suite::Npm => "npm: zookeeper 7.3.0 (the C client), node-zookeeper-client 1.1.3",
             Suite::ZkShell => "PyPI: zk-shell 1.3.4's own tests",
             Suite::Curator => "Java: Apache Curator 5.9.0's recipes, also across a member's death",
@@ -80,7 +84,7 @@ impl Suite {
     pub fn time_max(self) -> Duration {
         Duration::from_secs(match self {
             Suite::WatchBurst | Suite::Npm => 120,
-            Suite::ZkShell | Suite::Chdb => 300,
+            Suite::KeeperClient | Suite::ZkShell | Suite::Chdb => 300,
             Suite::Curator | Suite::Clickhouse => 600,
             Suite::GoZk | Suite::RustZookeeper => 900,
             Suite::ZookeeperClient => 1_500,
@@ -90,12 +94,19 @@ impl Suite {
 
     /// Together about six minutes on two cores. Those left out install a ClickHouse server or compile much.
     pub fn in_ci(self) -> bool {
-        matches!(self, Suite::WatchBurst | Suite::Npm | Suite::ZkShell | Suite::GoZk | Suite::Kazoo)
+        use Suite::{GoZk, Kazoo, KeeperClient, Npm, WatchBurst, ZkShell};
+        matches!(self, WatchBurst | KeeperClient | Npm | ZkShell | GoZk | Kazoo)
+    }
+
+    /// Whether members that run already can be given to it.
+    pub fn takes_hosts(self) -> bool {
+        matches!(self, Suite::KeeperClient | Suite::ZkShell | Suite::Kazoo)
     }
 
     pub async fn run(self, context: &Context) -> Result<Report> {
         match self {
             Suite::WatchBurst => java::watch_burst(context).await,
+            Suite::KeeperClient => rust::keeper_client(context).await,
             Suite::Npm => npm::run(context).await,
             Suite::ZkShell => python::zk_shell(context).await,
             Suite::Curator => java::curator(context).await,

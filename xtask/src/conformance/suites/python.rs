@@ -7,35 +7,27 @@ use anyhow::{Context as _, Result};
 use super::super::Context;
 use super::super::ensemble::Ensemble;
 use super::super::report::{self, Report};
-use crate::{command, kazoo as environment, paths, progress};
+use crate::{command, paths, progress};
 
 /// One test may take so long; kazoo's own limit is higher than its longest test by much less.
 const TEST_SECONDS_MAX: &str = "180";
 
-/// kazoo's tests; with `--hosts` against those members.
+/// kazoo's tests.
 pub async fn kazoo(context: &Context) -> Result<Report> {
-    let home = environment::prepare()?;
     let tests = match context.only.is_empty() {
         true => vec!["kazoo/tests".to_owned()],
         false => context.only.iter().map(|test| format!("kazoo/tests/{test}")).collect(),
     };
-    pytest(context, &home.join("venv"), &home.join(environment::source()), &tests).await
+    pytest(context, "kazoo", "2.11.0", &tests).await
 }
 
 /// zk-shell's tests use kazoo's harness, and so the same plugin.
 pub async fn zk_shell(context: &Context) -> Result<Report> {
-    let requirements = read(&context.glue.join("requirements.txt"))?;
-    super::once(&context.home, &requirements, || {
-        progress::step("making the Python environment for zk-shell");
-        let pip = make_environment(&context.home, &context.glue.join("requirements.txt"))?;
-        unpack(&pip, &context.home, "zk-shell", "1.3.4")
-    })?;
-    let source = context.home.join("zk-shell-1.3.4");
     let tests = match context.only.is_empty() {
         true => vec!["zk_shell/tests".to_owned()],
         false => context.only.clone(),
     };
-    pytest(context, &context.home.join("venv"), &source, &tests).await
+    pytest(context, "zk-shell", "1.3.4", &tests).await
 }
 
 pub async fn chdb(context: &Context) -> Result<Report> {
@@ -52,18 +44,28 @@ pub async fn chdb(context: &Context) -> Result<Report> {
     report::tap(&super::output(context, "chdb", command).await?).some("chdb")
 }
 
-async fn pytest(context: &Context, venv: &Path, source: &Path, tests: &[String]) -> Result<Report> {
+/// Tests that lie in a package's source distribution, under kazoo's harness; with `--hosts` against those members.
+async fn pytest(context: &Context, package: &str, version: &str, tests: &[String]) -> Result<Report> {
+    let requirements = context.glue.join("requirements.txt");
+    super::once(&context.home, &read(&requirements)?, || {
+        progress::step(format_args!("making the Python environment for {package}"));
+        let pip = make_environment(&context.home, &requirements)?;
+        unpack(&pip, &context.home, package, version)
+    })?;
     let results = context.run.join("results");
-    let mut command = super::command(context, venv.join("bin/python"))?;
+    let mut command = super::command(context, context.home.join("venv/bin/python"))?;
+    // kazoo's own settings log every line and colour the rest.
     command.args(["-m", "pytest", "-p", "conformance_kazoo", "-p", "no:cacheprovider", "-o", "addopts="]);
     command.args(["-o", "log_cli=false", "-q", "-rfE", "--tb=short", "--timeout", TEST_SECONDS_MAX]);
-    command.args(tests).current_dir(source);
-    command
-        .env("PYTHONPATH", paths::root().join("e2e/conformance/kazoo"))
-        .env("PYTHONDONTWRITEBYTECODE", "1");
+    command.args(tests).current_dir(context.home.join(format!("{package}-{version}")));
+    let plugin = paths::root().join("e2e/conformance/kazoo");
+    command.env("PYTHONPATH", plugin).env("PYTHONDONTWRITEBYTECODE", "1");
     command.env("CASTELLAN_RESULTS", &results).env("CASTELLAN_HOSTS", context.hosts.join(","));
-    let name = context.glue.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    super::output(context, &name, command).await?;
+    let exclusions = context.glue.join("exclusions.txt");
+    if exclusions.exists() {
+        command.env("CASTELLAN_EXCLUSIONS", exclusions);
+    }
+    super::output(context, package, command).await?;
     let text = read(&results).context("pytest wrote no results: see its log in target/conformance/logs")?;
     report::lines(&text).some("pytest")
 }
@@ -75,7 +77,14 @@ fn read(file: &Path) -> Result<String> {
 /// `home/venv` with the listed packages; returns its pip.
 fn make_environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
     command::need("python3", "python3")?;
-    environment::make_environment(home)?;
+    let folder = home.join("venv").display().to_string();
+    let make = || command::run_quiet(&mut command::command("python3", &["-m", "venv", &folder]));
+    if make().is_err() {
+        // Debian keeps venv apart from python3.
+        progress::step("installing the Debian package python3-venv");
+        command::apt_install("python3-venv")?;
+        make().context("cannot make a Python environment; on Debian: `apt-get install python3-venv`")?;
+    }
     let pip = home.join("venv/bin/pip");
     let requirements = requirements.display().to_string();
     run_pip(&pip, &["install", "--requirement", &requirements])?;

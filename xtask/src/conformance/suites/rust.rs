@@ -1,4 +1,4 @@
-//! Rust: tests inside other people's crates. Their sources come through cargo and are copied, since cargo's own copy is
+//! Rust: our own client's tests, and those inside other people's crates. The latter's sources come through cargo and are copied, since cargo's own copy is
 //! read-only and has no target folder.
 
 use std::path::{Path, PathBuf};
@@ -6,13 +6,42 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 
 use super::super::Context;
+use super::super::ensemble::Ensemble;
 use super::super::report::{self, Report};
-use crate::{command, progress};
+use crate::{command, paths, progress};
 
 /// Lints that were warnings when these crates were written are no reason to refuse them today.
 const FLAGS: &str = "--cap-lints=warn";
+/// Nobody debugs these builds: without symbols and without the thin LTO that `zookeeper-client` asks of its dev profile
+/// they take minutes instead of an hour on two cores.
+const BUILD: [(&str, &str); 5] = [
+    ("RUSTFLAGS", FLAGS),
+    ("CARGO_PROFILE_DEV_DEBUG", "0"),
+    ("CARGO_PROFILE_DEV_LTO", "off"),
+    ("CARGO_PROFILE_DEV_OPT_LEVEL", "0"),
+    ("CARGO_INCREMENTAL", "0"),
+];
 /// Servers of other tests beside one's own: more of them would starve on two cores.
 const TEST_THREADS: &str = "2";
+/// `zookeeper-client` throws a coin in each test unless it is told: plaintext, but for the tests that are about TLS, and
+/// there with the host's name verified.
+const COINS: [(&str, &str); 2] = [("ZK_TEST_TLS", "false"), ("ZK_TLS_HOSTNAME_VERIFICATION", "true")];
+
+/// Those of our client's tests that need servers; built with the workspace.
+pub async fn keeper_client(context: &Context) -> Result<Report> {
+    let what = ["test", "--package", "keeper-client", "--test", "real_server"];
+    let run = [&what[..], &["--", "--ignored"], &context.only.iter().map(String::as_str).collect::<Vec<_>>()];
+    progress::step("building the tests of keeper-client");
+    command::run_quiet(&mut command::cargo(&[&what[..], &["--quiet", "--no-run"]].concat()))?;
+    let ensemble = match context.hosts.is_empty() {
+        true => Some(Ensemble::start(context).await?),
+        false => None,
+    };
+    let hosts = ensemble.as_ref().map_or_else(|| context.hosts.join(","), Ensemble::connect_string);
+    let mut command = super::command(context, std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))?;
+    command.args(run.concat()).env("KEEPER_HOSTS", hosts).current_dir(paths::root());
+    report::cargo(&super::output(context, "keeper-client", command).await?).some("cargo test")
+}
 
 /// `zookeeper-client`: its dev-dependency testcontainers, which the published manifest leaves out, is our stand-in.
 pub async fn zookeeper_client(context: &Context) -> Result<Report> {
@@ -32,9 +61,13 @@ pub async fn zookeeper_client(context: &Context) -> Result<Report> {
 /// `zookeeper` and `zookeeper-async`: both start a cluster by `java -jar`, and so find our `java` first.
 pub async fn zookeeper(context: &Context) -> Result<Report> {
     let mut all = Report::default();
-    for (package, version) in [("zookeeper", "0.8.0"), ("zookeeper-async", "5.0.0")] {
+    for (package, version, what) in [
+        ("zookeeper", "0.8.0", "test"),
+        // Its file `test` has no test, only what the others share.
+        ("zookeeper-async", "5.0.0", "test_*"),
+    ] {
         let source = source(context, package, version)?;
-        let report = cargo_test(context, &source, package, &["--test", "test"]).await?;
+        let report = cargo_test(context, &source, package, &["--test", what]).await?;
         all.join(&format!("{package}: "), report);
     }
     Ok(all)
@@ -44,13 +77,13 @@ async fn cargo_test(context: &Context, source: &Path, name: &str, more: &[&str])
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let build = [&["test", "--quiet", "--no-run"], more].concat();
     let mut building = command::cargo(&build);
-    building.current_dir(source).env("CARGO_TARGET_DIR", context.home.join("target")).env("RUSTFLAGS", FLAGS);
+    building.current_dir(source).env("CARGO_TARGET_DIR", context.home.join("target")).envs(BUILD);
     progress::step(format_args!("building the tests of {name}"));
     command::run_quiet(&mut building)?;
     let mut command = super::command(context, cargo)?;
     command.args(["test", "--no-fail-fast"]).args(more).current_dir(source);
-    command.env("CARGO_TARGET_DIR", context.home.join("target")).env("RUSTFLAGS", FLAGS);
-    command.env("RUST_TEST_THREADS", TEST_THREADS);
+    command.env("CARGO_TARGET_DIR", context.home.join("target")).envs(BUILD);
+    command.envs(COINS).env("RUST_TEST_THREADS", TEST_THREADS);
     let path = std::env::var("PATH").unwrap_or_default();
     // The stand-in for `java` must not find itself when it starts the real one.
     command.env("CONFORMANCE_PATH", &path);
