@@ -142,6 +142,27 @@ fn the_sequence_counts_creations_and_cversion_shows_deletions_too() {
     assert_eq!(client.create("/q/n-", 3), Ok("/q/n-0000000004".into()));
 }
 
+/// Nobody makes two thousand million children in a test: the counter is set to where they would have brought it.
+#[test]
+fn a_sequence_number_wraps_as_javas_does() {
+    let mut client = Client::new();
+    assert_eq!(client.create("/q", 0), Ok("/q".into()));
+    let at = client.tree.store.find("/q").expect("there");
+    client.tree.store.set_creates(at, i32::MAX);
+    assert_eq!(client.stat("/q").cversion, -2, "twice the creations, wrapped");
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n-2147483647".into()));
+    assert_eq!(client.stat("/q").cversion, -1);
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483648".into()));
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483647".into()));
+    let mut encoded = Vec::new();
+    client.tree.encode_snapshot(&mut |chunk| encoded.push(chunk));
+    client.tree = Tree::decode_snapshot(encoded.iter().map(|chunk| &chunk[..])).expect("decodes");
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483646".into()));
+    let at = client.tree.store.find("/q").expect("there");
+    client.tree.store.set_creates(at, -5);
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--000000005".into()));
+}
+
 #[test]
 fn stats_follow_zookeepers_rules() {
     let mut client = Client::new();
