@@ -27,3 +27,6 @@ pub use request::{
 };
 pub use response::{ConnectResponse, MultiResult, Response};
 pub use stat::Stat;
+
+#[cfg(test)]
+mod tests;
