@@ -2,7 +2,8 @@
 //! `keeper/wire/tests/corpus.rs` calls them with those of `fuzz/corpus`.
 
 use bytes::BytesMut;
-use keeper_types::OpCode;
+use keeper_types::{DialectOptions, OpCode};
+use keeper_wire::dialect::{Dialect, DialectError, block};
 use keeper_wire::{First, FrameDecoder, FrameError};
 
 /// Small, so that a fuzzer meets it.
@@ -98,6 +99,53 @@ fn all_frames<'a>(
         }
     }
     (frames, failed, rest + buffer.len())
+}
+
+/// The first byte chooses the dialect and how the stream comes: as it is, in blocks, or as the data of one block whose
+/// checksum is right. Requests are the same however their bytes arrive, and what is made of them has room for its header.
+pub fn dialect(data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let [compressed, long_xids, tracing] = [1, 2, 4].map(|bit| choice & bit > 0);
+    let (pieces, bytes) = split(data);
+    let mut stream = BytesMut::new();
+    match (compressed, choice >> 3 & 3, bytes.split_first()) {
+        (true, 1, _) => block::put(bytes, &mut stream),
+        (true, 2, Some((len, data))) => block::seal(0x82, usize::from(*len) * 4, data, &mut stream),
+        _ => stream.extend_from_slice(bytes),
+    }
+    let options = DialectOptions { compressed, long_xids, tracing };
+    let whole = all_requests(options, [&stream[..]].into_iter());
+    assert_eq!(all_requests(options, pieces.pieces(&stream)), whole);
+}
+
+fn all_requests<'a>(
+    options: DialectOptions,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) -> (Vec<bytes::Bytes>, Option<DialectError>) {
+    let decoder = FrameDecoder::new(FRAME_BYTES_MAX);
+    let (mut dialect, mut buffer, mut frames) = (Dialect::new(options), BytesMut::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        loop {
+            match dialect.next(&decoder, &mut buffer) {
+                Ok(Some(frame)) => {
+                    assert!(frame.len() <= FRAME_BYTES_MAX);
+                    assert!(!(options.long_xids || options.tracing) || frame.len() >= 4);
+                    let mut out = BytesMut::new();
+                    // An answer to it, with nothing but the id.
+                    dialect.put(
+                        &[&4i32.to_be_bytes()[..], frame.get(..4).unwrap_or(&[0; 4])].concat(),
+                        &mut out,
+                    );
+                    assert!(!out.is_empty());
+                    frames.push(frame);
+                }
+                Ok(None) => break,
+                Err(error) => return (frames, Some(error)),
+            }
+        }
+    }
+    (frames, None)
 }
 
 /// Up to seven lengths of pieces, in turn; 0 counts as one byte.

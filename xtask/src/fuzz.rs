@@ -14,11 +14,12 @@ pub struct Arguments {
     /// Executions of each target
     #[arg(long, default_value_t = 1_000_000)]
     runs: u64,
-    /// Targets: handshake request first frames sasl sasl_users zoo_cfg; all when none is named
+    /// Targets: handshake request first frames dialect sasl sasl_users zoo_cfg; all when none is named
     targets: Vec<String>,
 }
 
-const TARGETS: [&str; 7] = ["handshake", "request", "first", "frames", "sasl", "sasl_users", "zoo_cfg"];
+const TARGETS: [&str; 8] =
+    ["handshake", "request", "first", "frames", "dialect", "sasl", "sasl_users", "zoo_cfg"];
 
 /// Longest input. Every bound but that of a SASL token, which is a comparison, is met below.
 const INPUT_BYTES_MAX: &str = "-max_len=1000";

@@ -95,6 +95,7 @@ impl Session {
             session_id: resume.session_id,
             password: resume.password.clone(),
             read_only: Some(false),
+            dialect: None,
         }
     }
 

@@ -18,10 +18,11 @@ use crate::shared::Shared;
 use crate::stage::Stage;
 use crate::stats::TRACE_REQUESTS;
 use crate::tally::{Info, Tally};
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use keeper_rt::Instant;
 use keeper_tree::Outcome;
-use keeper_types::{AclId, ConnectRequest, ConnectResponse, ErrorCode, OpCode, SessionId};
+use keeper_types::{AclId, ConnectRequest, ConnectResponse, DialectOptions, ErrorCode, OpCode, SessionId};
+use keeper_wire::dialect::{Dialect, version};
 use keeper_wire::{First, FrameDecoder};
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -50,6 +51,8 @@ pub struct Connection<S> {
     dispatch: Dispatch,
     options: ConnectionOptions,
     decoder: FrameDecoder,
+    /// Of ClickHouse's newer clients, from the end of the handshake on.
+    dialect: Option<Box<Dialect>>,
     outbox: Arc<Outbox>,
     info: Arc<Info>,
     tally: Tally,
@@ -91,6 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             shared,
             dispatch,
             decoder: FrameDecoder::new(options.frame_bytes_max),
+            dialect: None,
             options,
             outbox,
             tally: Tally::new(info.clone()),
@@ -186,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if !self.may_read() {
                 return Ok(());
             }
-            match self.decoder.next(&mut self.input) {
+            match self.next_frame() {
                 Ok(Some(frame)) => {
                     *count += 1;
                     let bytes = frame.len();
@@ -196,13 +200,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.frame_began = None;
                 }
                 Ok(None) => {
-                    if !self.input.is_empty() {
+                    let holds_bytes = self.dialect.as_ref().is_some_and(|dialect| dialect.holds_bytes());
+                    if !self.input.is_empty() || holds_bytes {
                         self.frame_began.get_or_insert(received);
                     }
                     return Ok(());
                 }
-                Err(error) => return Err(Refused(format!("frame: {error}"))),
+                Err(refused) => return Err(refused),
             }
+        }
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Bytes>, Refused> {
+        match &mut self.dialect {
+            None => self.decoder.next(&mut self.input).map_err(|error| Refused(format!("frame: {error}"))),
+            Some(dialect) => dialect
+                .next(&self.decoder, &mut self.input)
+                .map_err(|error| Refused(format!("ClickHouse's protocol: {error}"))),
         }
     }
 
@@ -210,10 +224,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn log_request(&self, op: OpCode, bytes: usize) {
         let (remote, session) = (&self.info.remote, self.outbox.session().0);
         let stats = &self.shared.stats;
+        let trace = self.dialect.as_ref().and_then(|dialect| dialect.trace()).map(tracing::field::display);
         if stats.log_requests.load(Ordering::Relaxed) {
-            tracing::info!(%remote, %session, op = op.name(), bytes, "request");
+            tracing::info!(%remote, %session, op = op.name(), bytes, trace, "request");
         } else if stats.trace_mask.load(Ordering::Relaxed) & TRACE_REQUESTS != 0 {
-            tracing::trace!(%remote, %session, op = op.name(), bytes, "request");
+            tracing::trace!(%remote, %session, op = op.name(), bytes, trace, "request");
         }
     }
 
@@ -244,11 +259,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Moves ready bytes from the outbox to the socket's buffer. The reason, when the connection is to end.
     fn take_output(&mut self) -> Option<CloseReason> {
-        let mut state = self.outbox.lock();
+        let outbox = self.outbox.clone();
+        let mut state = outbox.lock();
         let had = self.output.len();
+        let mut for_dialect = None;
         if had == 0 {
-            std::mem::swap(&mut self.output, &mut state.out);
             self.written_at = keeper_rt::now();
+        }
+        if self.dialect.is_some() {
+            for_dialect = Some(state.out.split());
+        } else if had == 0 {
+            std::mem::swap(&mut self.output, &mut state.out);
         } else {
             let more = state.out.split();
             self.output.extend_from_slice(&more);
@@ -258,7 +279,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let closing = state.closing;
         drop(state);
-        let sent = self.tally.replies(&self.output[had..], &self.shared.stats);
+        let frames = for_dialect.as_deref().unwrap_or(&self.output[had..]);
+        let sent = self.tally.replies(frames, &self.shared.stats);
+        if let (Some(dialect), Some(frames)) = (&mut self.dialect, &for_dialect) {
+            dialect.put(frames, &mut self.output);
+        }
         self.shared.metrics.packets_sent.inc_by(sent);
         closing
     }
@@ -302,13 +327,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         if self.shared.leaderless.load(Ordering::Relaxed) {
             tracing::info!(remote = %self.info.remote, "client sent to the next member: there is no leader");
+            self.reject(request);
             return None;
         }
         let wait = SESSION_OPEN_TIME_MAX;
-        let applied = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password))
-            .await
-            .ok()
-            .flatten()?;
+        let opening = keeper_rt::timeout(wait, open(&self.dispatch, kind, asked, timeout_ms, password)).await;
+        let Some(applied) = opening.ok().flatten() else {
+            self.reject(request);
+            return None;
+        };
         match applied.result {
             Ok(outcome) => {
                 let opened_timeout_ms = match outcome {
@@ -350,6 +377,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         timeout_ms: i32,
         password: [u8; 16],
     ) -> Option<Session> {
+        // ClickHouse's clients always say so, and mean less.
+        if request.dialect.is_some() {
+            self.reject(request);
+            return None;
+        }
         if request.read_only != Some(true) {
             tracing::info!(remote = %self.info.remote, "client refused: it asks for more than reads, and there is no quorum");
             return None;
@@ -378,15 +410,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         password: Vec<u8>,
         read_only: bool,
     ) {
+        let dialect = request.dialect.unwrap_or_default();
         let response = ConnectResponse {
-            protocol_version: 0,
+            protocol_version: version::answer(dialect),
             timeout_ms,
             session_id: session.0,
             password,
-            read_only: request.read_only.map(|_| read_only),
+            // ClickHouse's servers have no such byte, and its newer clients expect none.
+            read_only: request.read_only.filter(|_| request.dialect.is_none()).map(|_| read_only),
         };
         keeper_wire::encode_connect_response(&response, &mut self.output);
         self.written_at = keeper_rt::now();
+        if dialect != DialectOptions::default() {
+            self.dialect = Some(Box::new(Dialect::new(dialect)));
+        }
+    }
+
+    /// Tells a client that knows such an answer that this member cannot serve it now. To others its silence says so.
+    fn reject(&mut self, request: &ConnectRequest) {
+        if request.dialect.is_none() {
+            return;
+        }
+        let response = ConnectResponse {
+            protocol_version: version::REJECT,
+            timeout_ms: request.timeout_ms,
+            session_id: 0,
+            password: vec![0; 16],
+            read_only: None,
+        };
+        keeper_wire::encode_connect_response(&response, &mut self.output);
     }
 
     /// Waits until something happens: bytes came, bytes went, or the outbox calls.

@@ -22,8 +22,8 @@ pub use op::{OpClass, OpCode};
 pub use path::{CONFIG_PATH, PathError, base_name, is_keeper_path, parent, validate};
 pub use request::{
     AuthRequest, CheckRequest, CheckStatRequest, ConnectRequest, CreateMode, CreateRequest, DeleteRequest,
-    ListRequest, MultiOp, ReadRequest, ReconfigRequest, RecursiveRequest, Request, SetAclRequest,
-    SetDataRequest, SetWatchesRequest, WatchTypeRequest,
+    DialectOptions, ListRequest, MultiOp, ReadRequest, ReconfigRequest, RecursiveRequest, Request,
+    SetAclRequest, SetDataRequest, SetWatchesRequest, WatchTypeRequest,
 };
 pub use response::{ConnectResponse, MultiResult, Response};
 pub use stat::Stat;

@@ -13,6 +13,19 @@ pub struct ConnectRequest {
     pub password: Vec<u8>,
     /// `None` when the client (before 3.4) sent no such byte; the reply then has none either.
     pub read_only: Option<bool>,
+    /// Of ClickHouse's newer clients: how they go on after the handshake.
+    pub dialect: Option<DialectOptions>,
+}
+
+/// What one of ClickHouse's newer clients asked for in its handshake (protocol versions 10 to 12).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DialectOptions {
+    /// Both directions in compressed blocks.
+    pub compressed: bool,
+    /// Transaction ids of 64 bits.
+    pub long_xids: bool,
+    /// A trace context behind each request.
+    pub tracing: bool,
 }
 
 /// createMode flags of a create; other values are `BadArguments`.

@@ -2,11 +2,12 @@
 //!
 //! A length is judged before anything is set aside for it. The buffer only ever grows by bytes that came.
 
+use crate::dialect::version;
 use crate::limits::{FRAME_BYTES_CEILING, HANDSHAKE_BYTES_MAX, HANDSHAKE_BYTES_MIN};
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
-const LENGTH_BYTES: usize = 4;
+pub(crate) const LENGTH_BYTES: usize = 4;
 
 /// The stream cannot be cut further: the connection has to be closed, without an answer as in ZooKeeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -54,12 +55,23 @@ impl FrameDecoder {
         let Some(length) = length.filter(|l| (HANDSHAKE_BYTES_MIN..=HANDSHAKE_BYTES_MAX).contains(l)) else {
             return Err(FrameError::NeitherHandshakeNorWord { bytes });
         };
-        Ok(take(buffer, length).map(First::Handshake))
+        // Not counted in the length (ClickHouse).
+        let Some(version) = buffer.get(LENGTH_BYTES..).and_then(|bytes| bytes.first_chunk::<4>()) else {
+            return Ok(None);
+        };
+        let uncounted = version::uncounted_bytes(i32::from_be_bytes(*version));
+        Ok(take(buffer, length + uncounted).map(|payload| First::Handshake(payload.freeze())))
     }
 
     /// Takes the next frame's payload out of `buffer`, once all of it is there. Copies nothing.
     #[inline]
     pub fn next(&self, buffer: &mut BytesMut) -> Result<Option<Bytes>, FrameError> {
+        Ok(self.cut(buffer)?.map(BytesMut::freeze))
+    }
+
+    /// The same, to be changed in place.
+    #[inline]
+    pub(crate) fn cut(&self, buffer: &mut BytesMut) -> Result<Option<BytesMut>, FrameError> {
         let Some(bytes) = buffer.first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);
         };
@@ -73,12 +85,12 @@ impl FrameDecoder {
 }
 
 #[inline]
-fn take(buffer: &mut BytesMut, length: usize) -> Option<Bytes> {
+fn take(buffer: &mut BytesMut, length: usize) -> Option<BytesMut> {
     if buffer.len() - LENGTH_BYTES < length {
         return None;
     }
     buffer.advance(LENGTH_BYTES);
-    Some(buffer.split_to(length).freeze())
+    Some(buffer.split_to(length))
 }
 
 /// Writes one frame: the payload by `body`, its length in front. `None` when the payload has more bytes than a

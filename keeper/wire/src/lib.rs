@@ -8,6 +8,8 @@
 /// Every bound of the protocol.
 pub mod limits;
 
+/// What ClickHouse's newer clients speak instead of plain frames.
+pub mod dialect;
 /// A stream of bytes to frames.
 mod frame;
 /// Records: integers, strings, buffers, vectors, Stat, ACLs.

@@ -16,6 +16,13 @@ pub const HANDSHAKE_BYTES_MAX: usize = 1024;
 /// Session passwords have 16 bytes.
 pub const PASSWORD_BYTES_MAX: usize = 512;
 
+/// One of ClickHouse's compressed blocks, as it comes and as it is decompressed. Its clients' buffers hold 1 MiB, and
+/// what does not compress grows a little.
+pub const COMPRESSED_BLOCK_BYTES_MAX: usize = 2 << 20;
+
+/// The `tracestate` of a trace context: W3C asks for 512 at least.
+pub const TRACE_STATE_BYTES_MAX: usize = 4096;
+
 /// Smallest encodings of the elements of vectors: a count is refused when its elements cannot be there.
 pub(crate) const STRING_BYTES_MIN: usize = 4;
 pub(crate) const ACL_BYTES_MIN: usize = 12;

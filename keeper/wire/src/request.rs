@@ -35,6 +35,13 @@ pub fn decode_request(op: OpCode, body: &[u8]) -> Decoded<Request<'_>> {
     Ok(request)
 }
 
+/// How many bytes of `body` an operation's own are; what follows them is not looked at.
+pub(crate) fn request_bytes(op: OpCode, body: &[u8]) -> Decoded<usize> {
+    let mut reader = Reader::new(body);
+    read_request(op, &mut reader)?;
+    Ok(body.len() - reader.rest().len())
+}
+
 pub(crate) fn read_request<'a>(op: OpCode, reader: &mut Reader<'a>) -> Decoded<Request<'a>> {
     Ok(match op {
         OpCode::Create

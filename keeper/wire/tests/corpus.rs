@@ -24,6 +24,11 @@ fn first_bytes() {
 }
 
 #[test]
+fn clickhouses_dialects_in_any_pieces() {
+    replay("dialect", targets::dialect);
+}
+
+#[test]
 fn frames_in_any_pieces() {
     replay("frames", targets::frames);
 }

@@ -72,6 +72,7 @@ fn handshakes_have_the_documented_bytes() {
         session_id: 0,
         password: vec![0; 16],
         read_only: Some(false),
+        dialect: None,
     };
     let bytes = golden(DOCUMENTED, "connect-request");
     assert_eq!(decode_connect(&bytes[4..]).unwrap(), request);

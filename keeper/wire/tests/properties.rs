@@ -3,6 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 use keeper_types::*;
+use keeper_wire::dialect::version;
 use keeper_wire::*;
 use proptest::collection::vec;
 use proptest::option;
@@ -336,9 +337,16 @@ proptest! {
         parts in parts(),
         password in vec(any::<u8>(), 0..40),
         read_only in any::<Option<bool>>(),
+        dialect in any::<Option<(bool, bool, bool)>>(),
     ) {
+        let dialect = dialect.map(|(compressed, long_xids, tracing)| match (tracing, long_xids) {
+            (true, _) => DialectOptions { compressed, long_xids, tracing },
+            (false, true) => DialectOptions { compressed, long_xids, tracing: false },
+            (false, false) => DialectOptions { compressed: true, long_xids: false, tracing: false },
+        });
         let request = ConnectRequest {
-            protocol_version: parts.int,
+            protocol_version: dialect.map_or(0, version::answer),
+            dialect,
             last_zxid_seen: parts.long,
             timeout_ms: parts.int,
             session_id: parts.long,
@@ -347,7 +355,13 @@ proptest! {
         };
         let mut out = BytesMut::new();
         encode_connect_request(&request, &mut out);
-        prop_assert_eq!(decode_connect(&out[4..]).unwrap(), request);
+        prop_assert_eq!(decode_connect(&out[4..]).unwrap(), request.clone());
+        // A length that leaves out the dialect's bytes is made up for, and nothing of what follows is taken.
+        out.extend_from_slice(b"next");
+        let first = FrameDecoder::new(1 << 20).first(&mut out);
+        let Ok(Some(First::Handshake(payload))) = first else { return Err(TestCaseError::fail("no handshake")) };
+        prop_assert_eq!(decode_connect(&payload).unwrap(), request);
+        prop_assert_eq!(&out[..], b"next");
         let response = ConnectResponse {
             protocol_version: parts.int,
             timeout_ms: parts.int,

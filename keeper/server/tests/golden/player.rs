@@ -118,6 +118,7 @@ impl Player {
             session_id,
             password,
             read_only: opening.read_only,
+            dialect: None,
         };
         let mut bytes = BytesMut::new();
         keeper_wire::encode_connect_request(&request, &mut bytes);

@@ -122,6 +122,7 @@ pub fn connect_request(session_id: i64, password: Vec<u8>, timeout_ms: i32) -> C
         session_id,
         password,
         read_only: Some(false),
+        dialect: None,
     }
 }
 
