@@ -273,9 +273,10 @@ impl Node {
         self.inner.consensus.shutdown().await;
     }
 
-    /// Tells the leader which sessions have shown a sign of life.
+    /// Tells the leader which sessions have shown a sign of life, several times within the shortest timeout.
     async fn touch_sessions(self) {
-        let mut ticks = keeper_rt::interval(TOUCH_PERIOD);
+        let shortest = Duration::from_millis(self.inner.connection.timeout_ms.0.max(4) as u64);
+        let mut ticks = keeper_rt::interval(TOUCH_PERIOD.min(shortest / 4));
         loop {
             ticks.tick().await;
             let active = self.inner.shared.sessions.take_active();

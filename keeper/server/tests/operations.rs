@@ -58,7 +58,7 @@ async fn a_persistent_watch_tells_every_one_of_a_burst_of_changes() {
     let none = Err(ErrorCode::NoWatcher.as_i32());
     assert_eq!(watcher.call(&Request::RemoveWatches(watch("/p", 3))).await, none);
     assert_eq!(watcher.call(&Request::CheckWatches(watch("/p", 3))).await, none);
-    let bad = Err(ErrorCode::BadArguments.as_i32());
+    let bad = Err(ErrorCode::MarshallingError.as_i32());
     assert_eq!(watcher.call(&Request::AddWatch(watch("/p", 2))).await, bad);
     assert_eq!(watcher.call(&Request::RemoveWatches(watch("/p", 0))).await, bad);
 }

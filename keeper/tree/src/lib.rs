@@ -21,6 +21,7 @@ mod multi;
 mod node;
 mod path;
 mod quota;
+mod readers;
 mod recursive;
 mod session;
 mod snapshot;
@@ -32,6 +33,7 @@ pub use cleanup::{CleanupCursor, Perishable};
 pub use command::{Admission, Applied, BatchId, Command, CommandOp, Counts, Outcome, SessionView, Sink};
 pub use limits::SNAPSHOT_CHUNK_BYTES_MAX;
 pub use list::{ChildFilter, ChildView};
+pub use readers::Readers;
 pub use snapshot::SnapshotError;
 pub use tree::Tree;
 

@@ -67,8 +67,13 @@ fn a_malformed_path_is_bad_arguments_or_has_no_parent() {
         assert_eq!(client.create(path, 0), Err(ErrorCode::NoNode), "{path:?}");
     }
     assert_eq!(client.delete("/a/", -1), Err(ErrorCode::NoNode));
-    assert_eq!(client.tree.exists("x"), Err(ErrorCode::BadArguments));
-    assert_eq!(client.tree.exists("/a/"), Err(ErrorCode::NoNode));
+    // Reads take every text for a path, and the empty one for the root's.
+    assert_eq!(client.tree.exists("x\0", &[]), Err(ErrorCode::BadArguments));
+    for path in ["x", "/a/", "/a//b"] {
+        assert_eq!(client.tree.exists(path, &[]), Err(ErrorCode::NoNode), "{path:?}");
+        assert_eq!(client.tree.get_data(path, &[]).err(), Some(ErrorCode::NoNode), "{path:?}");
+    }
+    assert_eq!(client.tree.exists("", &[]), Ok(client.stat("/")));
 }
 
 #[test]
@@ -418,13 +423,14 @@ fn digests_in_an_acl_are_shown_to_administrators_only() {
 }
 
 #[test]
-fn reading_takes_the_read_permission_but_existing_does_not() {
+fn reading_takes_the_read_permission() {
     let mut client = Client::new();
     assert!(client.create_with("/a", vec![Acl { perms: Perms::WRITE, ..Acl::open() }]).is_ok());
     assert_eq!(client.tree.get_data("/a", &[]).err(), Some(ErrorCode::NoAuth));
     assert_eq!(client.tree.children("/a", &[]).err().map(|code| code.as_i32()), Some(-102));
     assert_eq!(client.tree.get_acl("/a", &[]).err(), Some(ErrorCode::NoAuth));
     assert_eq!(client.check("/a", -1), Err(ErrorCode::NoAuth));
-    assert!(client.tree.exists("/a").is_ok());
+    assert_eq!(client.tree.exists("/a", &[]), Err(ErrorCode::NoAuth));
+    assert!(client.tree.exists("/a", &[identity("super", "")]).is_ok());
     assert!(client.tree.get_data("/a", &[identity("super", "")]).is_ok());
 }
