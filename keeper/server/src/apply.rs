@@ -12,7 +12,7 @@ use crate::stage::Stage;
 use crate::watch::encode_event;
 use bytes::Bytes;
 use keeper_consensus::{Membership, SnapshotSource, StateMachine};
-use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Sink, Tree};
+use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, Tree};
 use keeper_types::{AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, SessionId, Zxid};
 use std::collections::BTreeMap;
 use std::io;
@@ -195,10 +195,11 @@ struct Effects<'a> {
 }
 
 impl Sink for Effects<'_> {
-    fn event(&mut self, kind: EventKind, path: &str, zxid: Zxid) {
+    /// A watch that met an event which its owner may not read is used up all the same, as in ZooKeeper.
+    fn event(&mut self, kind: EventKind, path: &str, zxid: Zxid, readers: &Readers) {
         for outbox in self.shared.watches.fire(kind, path) {
             let mut state = outbox.lock();
-            if state.accepts_bytes() {
+            if readers.include(&state.identities) && state.accepts_bytes() {
                 encode_event(kind, path, zxid, &mut state.out);
             }
             drop(state);

@@ -50,6 +50,8 @@ pub struct OutboxState {
     pub queued_bytes: usize,
     /// No further request is read: one is under way that its connection waits for.
     pub held: bool,
+    /// Who the client is, for the events that it may hear of.
+    pub identities: Arc<[AclId]>,
     /// Set once: what is in `out` is flushed, then the socket is closed.
     pub closing: Option<CloseReason>,
 }

@@ -88,6 +88,7 @@ impl Client {
         let Client { shared, dispatch, outbox, auth, rules, ip, proved } = self;
         let identities = auth.first_identities(&ip, proved);
         outbox.show_digests(auth.unredacted_acl);
+        outbox.lock().identities = identities.clone();
         let auth = Auth::new(auth);
         Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
     }
@@ -151,10 +152,12 @@ impl Session {
         match (op.class(), &request) {
             (_, Request::Auth(auth)) => {
                 let answer = self.auth.authenticate(header.xid, auth, &mut self.identities);
+                self.outbox.lock().identities = self.identities.clone();
                 self.give(answer);
             }
             (_, Request::Sasl(token)) => {
                 let answer = self.auth.login(header.xid, token, &mut self.identities);
+                self.outbox.lock().identities = self.identities.clone();
                 self.give(answer);
             }
             (_, Request::CloseSession) if self.read_only => {

@@ -191,3 +191,28 @@ impl Ingress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// ClickHouse#102586, ZOOKEEPER-3503: large requests are not taken in faster than they are worked off.
+    #[tokio::test]
+    async fn beyond_the_bound_nothing_is_taken_in_until_there_is_room() {
+        let ingress = Ingress::default();
+        ingress.add(INGRESS_BYTES_MAX - 1);
+        ingress.wait_for_room().await;
+        ingress.add(10);
+        let moment = Duration::from_millis(20);
+        assert!(keeper_rt::timeout(moment, ingress.wait_for_room()).await.is_err());
+        let (waited, ()) =
+            tokio::join!(keeper_rt::timeout(Duration::from_secs(10), ingress.wait_for_room()), async {
+                tokio::task::yield_now().await;
+                ingress.remove(5);
+                tokio::task::yield_now().await;
+                ingress.remove(5);
+            });
+        assert!(waited.is_ok());
+    }
+}

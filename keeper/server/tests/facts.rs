@@ -2,6 +2,8 @@
 //! docs/protocol/facts.md lists all of them with their tests.
 #![allow(clippy::disallowed_methods)]
 
+#[path = "support/mesh.rs"]
+mod mesh;
 mod support;
 
 use keeper_log::faulty::FaultyDisk;
@@ -55,23 +57,41 @@ async fn a_check_outside_a_multi_is_answered_and_survives_a_restart() {
     assert!(matches!(found, Ok(Response::GetData { data: Some(data), .. }) if data == b"after"));
 }
 
-/// #111102, #121361: reads alone, and pings alone, are signs of life.
+/// #111102, #121361: reads alone, and pings alone, are signs of life, on whatever member they arrive; and a session that
+/// moves to another member brings its ephemerals along (#116690).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_only_reads_keeps_its_session() {
+async fn a_client_that_only_reads_keeps_its_session_on_every_member() {
     const TIMEOUT: Duration = Duration::from_millis(400);
-    let node = one_member().await;
+    let nodes = mesh::three_members(|_| {}).await;
     let short = connect_request(0, vec![0; 16], TIMEOUT.as_millis() as i32);
-    let mut reader = RawClient::connect_as(&node, &short).await.expect("a session");
-    let mut pinger = RawClient::connect_as(&node, &short).await.expect("a session");
-    reader.call(&create("/mine", b"", CreateMode::Ephemeral)).await.unwrap();
+    let mut readers = Vec::new();
+    let mut pingers = Vec::new();
+    for node in &nodes {
+        readers.push(RawClient::connect_as(node, &short).await.expect("a session"));
+        pingers.push(RawClient::connect_as(node, &short).await.expect("a session"));
+    }
+    readers[0].call(&create("/r", b"", CreateMode::Persistent)).await.unwrap();
+    for reader in &mut readers {
+        reader.call(&Request::Sync("/")).await.unwrap();
+        reader.call(&create("/r/own-", b"", CreateMode::EphemeralSequential)).await.unwrap();
+    }
     let until = keeper_rt::now() + 4 * TIMEOUT;
     while keeper_rt::now() < until {
-        assert!(reader.call(&get("/mine", false)).await.is_ok());
-        pinger.send_as(-2, &Request::Ping).await;
-        assert!(matches!(pinger.packet().await, Packet::Reply { xid: -2, error: 0, .. }));
+        for (reader, pinger) in readers.iter_mut().zip(&mut pingers) {
+            assert!(reader.call(&get("/r", false)).await.is_ok());
+            pinger.send_as(-2, &Request::Ping).await;
+            assert!(matches!(pinger.packet().await, Packet::Reply { xid: -2, error: 0, .. }));
+        }
         keeper_rt::sleep(TIMEOUT / 8).await;
     }
-    assert!(pinger.call(&exists("/mine", false)).await.is_ok());
+    let granted = readers[0].granted.clone();
+    let again = connect_request(granted.session_id, granted.password, 10_000);
+    let mut moved = RawClient::connect_as(&nodes[1], &again).await.expect("an answer");
+    assert_eq!(moved.granted.session_id, granted.session_id);
+    let owned = moved.call(&Request::GetEphemerals("/r")).await;
+    assert_eq!(owned, Ok(Response::GetEphemerals { paths: vec!["/r/own-0000000000".into()] }));
+    let count = moved.call(&Request::GetAllChildrenNumber("/r")).await;
+    assert_eq!(count, Ok(Response::GetAllChildrenNumber { count: 3 }), "nobody's ephemeral is gone");
 }
 
 /// #56900: "got new zxid smaller than current".

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use keeper_tree::{Command, CommandOp, Outcome, Sink, Tree};
+use keeper_tree::{Command, CommandOp, Outcome, Readers, Sink, Tree};
 use keeper_types::{
     Acl, CreateRequest, DeleteRequest, EventKind, Generation, OpCode, Request, SessionId, SetDataRequest,
     Zxid,
@@ -16,7 +16,7 @@ use keeper_types::{
 struct Deaf;
 
 impl Sink for Deaf {
-    fn event(&mut self, _kind: EventKind, _path: &str, _zxid: Zxid) {}
+    fn event(&mut self, _kind: EventKind, _path: &str, _zxid: Zxid, _readers: &Readers) {}
     fn session_ended(&mut self, _id: SessionId) {}
     fn session_moved(&mut self, _id: SessionId, _generation: Generation) {}
 }

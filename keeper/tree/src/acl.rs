@@ -96,7 +96,7 @@ impl Tree {
     ) -> Result<(Vec<Acl>, Stat), ErrorCode> {
         let (_, stat) = self.get_acl(path, identities)?;
         // Reached only by a path that names a node.
-        let node = self.store.find(path).map(|id| self.store.node(id)).ok_or(ErrorCode::NoNode)?;
+        let node = self.store.node(self.lookup(path)?);
         Ok((self.store.acls.list(node.acl).to_vec(), stat))
     }
 }

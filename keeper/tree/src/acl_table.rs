@@ -1,6 +1,8 @@
 //! ACLs, each distinct list stored once and counted. Nearly every node has one of a handful of lists, so a
 //! node holds a number instead of a list. The numbers are local: neither a snapshot nor the digest has them.
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 use keeper_types::{Acl, AclId, Perms};
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,7 +14,7 @@ pub(crate) struct AclRef(pub u32);
 pub(crate) const OPEN: AclRef = AclRef(0);
 
 struct Entry {
-    list: Vec<Acl>,
+    list: Arc<[Acl]>,
     /// Of the list's content; the same on every node, so that the digest may use it.
     hash: u64,
     /// Nodes that use it; a slot with none is free (but for `OPEN`).
@@ -37,12 +39,12 @@ impl AclTable {
     /// The number of `list`, with one use counted.
     pub fn intern(&mut self, list: Vec<Acl>) -> AclRef {
         let hash = content_hash(&list);
-        if let Some(found) = self.index.find(hash, |at| self.entries[at.0 as usize].list == list) {
+        if let Some(found) = self.index.find(hash, |at| *self.entries[at.0 as usize].list == *list) {
             let found = *found;
             self.entries[found.0 as usize].uses += 1;
             return found;
         }
-        let entry = Entry { list, hash, uses: 1 };
+        let entry = Entry { list: list.into(), hash, uses: 1 };
         let at = match self.free.pop() {
             Some(at) => {
                 self.entries[at.0 as usize] = entry;
@@ -70,7 +72,7 @@ impl AclTable {
         if entry.uses > 0 || at == OPEN {
             return;
         }
-        entry.list = Vec::new();
+        entry.list = Arc::default();
         let hash = entry.hash;
         if let Ok(found) = self.index.find_entry(hash, |other| *other == at) {
             found.remove();
@@ -80,6 +82,10 @@ impl AclTable {
 
     pub fn list(&self, at: AclRef) -> &[Acl] {
         &self.entries[at.0 as usize].list
+    }
+
+    pub fn shared(&self, at: AclRef) -> Arc<[Acl]> {
+        self.entries[at.0 as usize].list.clone()
     }
 
     pub fn hash(&self, at: AclRef) -> u64 {
@@ -99,8 +105,7 @@ impl AclTable {
     /// Every list in use and `OPEN`, by number.
     pub fn in_use(&self) -> impl Iterator<Item = (AclRef, &[Acl])> {
         let all = self.entries.iter().enumerate();
-        all.filter(|(_, entry)| !entry.list.is_empty())
-            .map(|(at, entry)| (AclRef(at as u32), entry.list.as_slice()))
+        all.filter(|(_, entry)| !entry.list.is_empty()).map(|(at, entry)| (AclRef(at as u32), &*entry.list))
     }
 }
 

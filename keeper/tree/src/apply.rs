@@ -14,6 +14,7 @@ use crate::command::{Applied, Command, CommandOp, Outcome, Sink};
 use crate::lifetime::{Lifetime, TTL_MS_MAX};
 use crate::multi::Journal;
 use crate::node::{Node, NodeId, ROOT};
+use crate::readers::{FamilyReaders, Readers};
 use crate::session::{Session, id_of};
 use crate::tree::Tree;
 use crate::{digest, path};
@@ -29,30 +30,30 @@ pub(crate) struct Writer<'a> {
 
 /// A change that was made, for telling the sink once the whole command has succeeded.
 pub(crate) enum Change<'a> {
-    Created { path: Cow<'a, str> },
-    Deleted { path: Cow<'a, str> },
-    DataSet { path: &'a str },
+    Created { path: Cow<'a, str>, readers: FamilyReaders },
+    Deleted { path: Cow<'a, str>, readers: FamilyReaders },
+    DataSet { path: &'a str, readers: Readers },
 }
 
 impl Change<'_> {
     pub fn tell(&self, sink: &mut dyn Sink, zxid: Zxid) {
         match self {
-            Change::Created { path } => {
-                sink.event(EventKind::Created, path, zxid);
-                tell_parent(path, sink, zxid);
+            Change::Created { path, readers } => {
+                sink.event(EventKind::Created, path, zxid, &readers.node);
+                tell_parent(path, sink, zxid, &readers.parent);
             }
-            Change::Deleted { path } => {
-                sink.event(EventKind::Deleted, path, zxid);
-                tell_parent(path, sink, zxid);
+            Change::Deleted { path, readers } => {
+                sink.event(EventKind::Deleted, path, zxid, &readers.node);
+                tell_parent(path, sink, zxid, &readers.parent);
             }
-            Change::DataSet { path } => sink.event(EventKind::DataChanged, path, zxid),
+            Change::DataSet { path, readers } => sink.event(EventKind::DataChanged, path, zxid, readers),
         }
     }
 }
 
-fn tell_parent(path: &str, sink: &mut dyn Sink, zxid: Zxid) {
+fn tell_parent(path: &str, sink: &mut dyn Sink, zxid: Zxid, readers: &Readers) {
     if let Some(parent) = keeper_types::parent(path) {
-        sink.event(EventKind::ChildrenChanged, parent, zxid);
+        sink.event(EventKind::ChildrenChanged, parent, zxid, readers);
     }
 }
 
@@ -114,26 +115,27 @@ impl Tree {
             Request::Create(op, request) => {
                 let (id, path) = self.create(writer, *op, request, &mut journal)?;
                 let response = command.want_reply.then(|| self.created(*op, id, &path));
-                (id.map(|_| Change::Created { path }), response)
+                let change = id.map(|id| Change::Created { path, readers: self.family_readers(id) });
+                (change, response)
             }
             Request::Delete(request) => {
-                self.delete(writer, request, &mut journal)?;
-                (Some(Change::Deleted { path: request.path.into() }), Some(Response::Empty))
+                let readers = self.delete(writer, request, &mut journal)?;
+                (Some(Change::Deleted { path: request.path.into(), readers }), Some(Response::Empty))
             }
             Request::TryRemove(request) => {
                 let removed = self.try_remove(writer, request, &mut journal)?;
-                let change = removed.then(|| Change::Deleted { path: request.path.into() });
+                let change = removed.map(|readers| Change::Deleted { path: request.path.into(), readers });
                 (change, Some(Response::Empty))
             }
             Request::RemoveRecursive(request) => {
-                for path in self.remove_recursive(writer, request, &mut journal)? {
-                    Change::Deleted { path: path.into() }.tell(sink, self.zxid);
+                for (path, readers) in self.remove_recursive(writer, request, &mut journal)? {
+                    Change::Deleted { path: path.into(), readers }.tell(sink, self.zxid);
                 }
                 (None, Some(Response::Empty))
             }
             Request::SetData(request) => {
-                let stat = self.set_data(writer, request, &mut journal)?;
-                (Some(Change::DataSet { path: request.path }), Some(Response::SetData { stat }))
+                let (stat, readers) = self.set_data(writer, request, &mut journal)?;
+                (Some(Change::DataSet { path: request.path, readers }), Some(Response::SetData { stat }))
             }
             Request::SetAcl(request) => {
                 (None, Some(Response::SetAcl { stat: self.set_acl(writer, request)? }))
@@ -236,7 +238,7 @@ impl Tree {
         writer: Writer<'_>,
         request: &DeleteRequest<'_>,
         journal: &mut Journal,
-    ) -> Result<(), ErrorCode> {
+    ) -> Result<FamilyReaders, ErrorCode> {
         let parent_path = path::parent_of_deleted(request.path)?;
         let parent = if parent_path.is_empty() { ROOT } else { self.find(parent_path)? };
         self.allow(self.store.node(parent).acl, Perms::DELETE, writer)?;
@@ -246,11 +248,11 @@ impl Tree {
         if !node.children().is_empty() {
             return Err(ErrorCode::NotEmpty);
         }
-        self.remove_node(id, request.path, journal);
-        Ok(())
+        Ok(self.remove_node(id, request.path, journal))
     }
 
-    pub(crate) fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) {
+    pub(crate) fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) -> FamilyReaders {
+        let readers = self.family_readers(id);
         let (node, before) = self.store.remove(id, path, self.zxid.0);
         self.forget_lifetime(node.lifetime(), id);
         let bytes = node.data_length() as i64;
@@ -258,6 +260,7 @@ impl Tree {
             self.store.acls.release(node.acl);
         }
         self.count_removed(path, bytes, journal);
+        readers
     }
 
     pub(crate) fn set_data(
@@ -265,7 +268,7 @@ impl Tree {
         writer: Writer<'_>,
         request: &SetDataRequest<'_>,
         journal: &mut Journal,
-    ) -> Result<Stat, ErrorCode> {
+    ) -> Result<(Stat, Readers), ErrorCode> {
         path::check_writable(request.path)?;
         let id = self.find(request.path)?;
         let node = self.store.node(id);
@@ -278,7 +281,7 @@ impl Tree {
         let old = self.store.set_data(id, request.data, version, self.zxid.0, self.time_ms);
         journal.data_set(id, old, version_before, mzxid_before, mtime_before);
         self.count_change(request.path, more, 0, journal);
-        Ok(self.store.node(id).stat())
+        Ok((self.store.node(id).stat(), self.readers(id)))
     }
 
     fn set_acl(&mut self, writer: Writer<'_>, request: &SetAclRequest<'_>) -> Result<Stat, ErrorCode> {
@@ -306,8 +309,9 @@ impl Tree {
         let Some(id) = self.store.find(CONFIG_PATH) else { return };
         let Ok(version) = next_version(self.store.node(id).version, -1) else { return };
         self.store.set_data(id, Some(text.as_bytes()), version, self.zxid.0, self.time_ms);
-        for path in [CONFIG_PATH, path::KEEPER_CONFIG] {
-            Change::DataSet { path }.tell(sink, self.zxid);
+        let of_node = self.readers(id);
+        for (path, readers) in [(CONFIG_PATH, of_node), (path::KEEPER_CONFIG, Readers::EVERYBODY)] {
+            Change::DataSet { path, readers }.tell(sink, self.zxid);
         }
     }
 
@@ -349,11 +353,15 @@ impl Tree {
         let mut nodes: Vec<(String, NodeId)> =
             owned.map(|(_, node)| (self.store.path_of(*node), *node)).collect();
         nodes.sort_unstable();
-        for (path, node) in &nodes {
-            self.remove_node(*node, path, &mut Journal::off());
-        }
-        for (path, _) in &nodes {
-            Change::Deleted { path: path.into() }.tell(sink, self.zxid);
+        let removed: Vec<Change<'_>> = nodes
+            .iter()
+            .map(|(path, node)| {
+                let readers = self.remove_node(*node, path, &mut Journal::off());
+                Change::Deleted { path: path.into(), readers }
+            })
+            .collect();
+        for change in &removed {
+            change.tell(sink, self.zxid);
         }
         sink.session_ended(id);
         Outcome::None

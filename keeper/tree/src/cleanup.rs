@@ -54,8 +54,8 @@ impl Tree {
     pub(crate) fn clean_up(&mut self, path: &str, sink: &mut dyn Sink) {
         let Some(id) = self.store.find(path) else { return };
         if is_due(self.store.node(id), self.time_ms) {
-            self.remove_node(id, path, &mut Journal::off());
-            Change::Deleted { path: path.into() }.tell(sink, self.zxid);
+            let readers = self.remove_node(id, path, &mut Journal::off());
+            Change::Deleted { path: path.into(), readers }.tell(sink, self.zxid);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use keeper_types::{AclId, ErrorCode, EventKind, Generation, Request, Response, ServerId, SessionId, Zxid};
 
+use crate::readers::Readers;
+
 /// Position of a batch among those of one life (`epoch`) of one server (`origin`), from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchId {
@@ -81,7 +83,8 @@ pub struct Applied {
 
 /// Told what happened, after the whole command succeeded, in the order ZooKeeper fires watches.
 pub trait Sink {
-    fn event(&mut self, kind: EventKind, path: &str, zxid: Zxid);
+    /// Nobody but `readers` may hear of it.
+    fn event(&mut self, kind: EventKind, path: &str, zxid: Zxid, readers: &Readers);
     /// Closed or expired; its ephemeral nodes are gone, their events have been given.
     fn session_ended(&mut self, id: SessionId);
     /// The session now lives on another connection.

@@ -22,6 +22,7 @@ mod node;
 mod order;
 mod path;
 mod quota;
+mod readers;
 mod recursive;
 mod session;
 mod snapshot;
@@ -33,6 +34,7 @@ pub use cleanup::{CleanupCursor, Perishable};
 pub use command::{Admission, Applied, BatchId, Command, CommandOp, Counts, Outcome, SessionView, Sink};
 pub use limits::SNAPSHOT_CHUNK_BYTES_MAX;
 pub use list::{ChildFilter, ChildView};
+pub use readers::Readers;
 pub use snapshot::SnapshotError;
 pub use tree::Tree;
 

@@ -1,7 +1,7 @@
 //! multi: all of its operations under one zxid, or none. The operations are made one after another on the
 //! real tree, with a journal of how to take each back.
 
-use keeper_types::{ErrorCode, MultiOp, MultiResult, OpCode, Response};
+use keeper_types::{CreateMode, ErrorCode, MultiOp, MultiResult, OpCode, Response};
 
 use crate::apply::{Change, Writer, answers_stat};
 use crate::command::{Outcome, Sink};
@@ -74,6 +74,9 @@ impl Tree {
         want_reply: bool,
         sink: &mut dyn Sink,
     ) -> Result<Outcome, ErrorCode> {
+        if ops.iter().any(has_unreadable_mode) {
+            return Err(ErrorCode::MarshallingError);
+        }
         let sums = self.store.sums();
         let mut journal = Journal::on();
         let mut changes = Vec::with_capacity(ops.len());
@@ -113,28 +116,28 @@ impl Tree {
             MultiOp::Create(op, request) => {
                 let (id, path) = self.create(writer, *op, request, journal)?;
                 let result = want_reply.then(|| self.multi_created(*op, id, path.to_string()));
-                changes.extend(id.map(|_| Change::Created { path }));
+                changes.extend(id.map(|id| Change::Created { path, readers: self.family_readers(id) }));
                 result
             }
             MultiOp::Delete(request) => {
-                self.delete(writer, request, journal)?;
-                changes.push(Change::Deleted { path: request.path.into() });
+                let readers = self.delete(writer, request, journal)?;
+                changes.push(Change::Deleted { path: request.path.into(), readers });
                 done
             }
             MultiOp::TryRemove(request) => {
-                if self.try_remove(writer, request, journal)? {
-                    changes.push(Change::Deleted { path: request.path.into() });
-                }
+                let removed = self.try_remove(writer, request, journal)?;
+                changes.extend(removed.map(|readers| Change::Deleted { path: request.path.into(), readers }));
                 done
             }
             MultiOp::RemoveRecursive(request) => {
                 let removed = self.remove_recursive(writer, request, journal)?;
-                changes.extend(removed.into_iter().map(|path| Change::Deleted { path: path.into() }));
+                let change = |(path, readers): (String, _)| Change::Deleted { path: path.into(), readers };
+                changes.extend(removed.into_iter().map(change));
                 done
             }
             MultiOp::SetData(request) => {
-                let stat = self.set_data(writer, request, journal)?;
-                changes.push(Change::DataSet { path: request.path });
+                let (stat, readers) = self.set_data(writer, request, journal)?;
+                changes.push(Change::DataSet { path: request.path, readers });
                 want_reply.then_some(MultiResult::SetData { stat })
             }
             MultiOp::Check(request) => {
@@ -190,6 +193,17 @@ impl Tree {
                 }
             }
         }
+    }
+}
+
+/// ZooKeeper fails to read a multi with a create, create2 or createContainer of a mode that is none, or has a time to
+/// live, and answers it as a whole.
+fn has_unreadable_mode(op: &MultiOp<'_>) -> bool {
+    match op {
+        MultiOp::Create(OpCode::Create | OpCode::Create2 | OpCode::CreateContainer, request) => {
+            !(0..=CreateMode::Container as i32).contains(&request.flags)
+        }
+        _ => false,
     }
 }
 

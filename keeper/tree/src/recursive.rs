@@ -7,6 +7,7 @@ use crate::apply::Writer;
 use crate::multi::Journal;
 use crate::node::{NodeId, ROOT};
 use crate::path;
+use crate::readers::FamilyReaders;
 use crate::tree::Tree;
 
 impl Tree {
@@ -17,7 +18,7 @@ impl Tree {
         writer: Writer<'_>,
         request: &RecursiveRequest<'_>,
         journal: &mut Journal,
-    ) -> Result<Vec<String>, ErrorCode> {
+    ) -> Result<Vec<(String, FamilyReaders)>, ErrorCode> {
         let parent_path = path::parent_of_deleted(request.path)?;
         let parent = if parent_path.is_empty() { Some(ROOT) } else { self.store.find(parent_path) };
         let Some(parent) = parent else { return Ok(Vec::new()) };
@@ -25,10 +26,11 @@ impl Tree {
         let Some(top) = self.store.find(request.path) else { return Ok(Vec::new()) };
         let mut found = self.subtree(writer, top, request)?;
         found.sort_unstable_by(|(_, one), (_, other)| other.cmp(one));
-        for (id, path) in &found {
-            self.remove_node(*id, path, journal);
-        }
-        Ok(found.into_iter().map(|(_, path)| path).collect())
+        let mut remove = |(id, path): (NodeId, String)| {
+            let readers = self.remove_node(id, &path, journal);
+            (path, readers)
+        };
+        Ok(found.into_iter().map(&mut remove).collect())
     }
 
     /// The nodes to remove, each after its parent; checked one by one.
@@ -61,16 +63,16 @@ impl Tree {
         Ok(found)
     }
 
-    /// Removes a node if it is there, has that version and no children. Whether it did.
+    /// Removes a node if it is there, has that version and no children. `None` when it did not.
     pub(crate) fn try_remove(
         &mut self,
         writer: Writer<'_>,
         request: &DeleteRequest<'_>,
         journal: &mut Journal,
-    ) -> Result<bool, ErrorCode> {
+    ) -> Result<Option<FamilyReaders>, ErrorCode> {
         match self.delete(writer, request, journal) {
-            Ok(()) => Ok(true),
-            Err(ErrorCode::NoNode | ErrorCode::BadVersion | ErrorCode::NotEmpty) => Ok(false),
+            Ok(readers) => Ok(Some(readers)),
+            Err(ErrorCode::NoNode | ErrorCode::BadVersion | ErrorCode::NotEmpty) => Ok(None),
             Err(code) => Err(code),
         }
     }

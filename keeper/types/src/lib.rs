@@ -19,7 +19,7 @@ pub use event::{EventKind, EventState, WatchEvent};
 pub use feature::{Feature, Features};
 pub use id::{ClusterId, Generation, Origin, Seq, ServerId, SessionId, Zxid};
 pub use op::{OpClass, OpCode};
-pub use path::{CONFIG_PATH, PathError, base_name, is_keeper_path, parent, validate};
+pub use path::{CONFIG_PATH, base_name, is_keeper_path, parent};
 pub use request::{
     AuthRequest, CheckRequest, CheckStatRequest, ConnectRequest, CreateMode, CreateRequest, DeleteRequest,
     DialectOptions, ListRequest, MultiOp, ReadRequest, ReconfigRequest, RecursiveRequest, Request,

@@ -1,28 +1,4 @@
-//! Znode paths, checked as ZooKeeper's server checks them (`PathUtils.validatePath`).
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathError {
-    Empty,
-    NotAbsolute,
-    TrailingSlash,
-    ForbiddenCharacter,
-}
-
-/// Checks what a real ZooKeeper 3.8 server refuses with `BadArguments`: a path that is empty, not absolute or
-/// holds NUL. `/a//b` and `/a/../b` are not refused by its server as such (the parent is simply missing), and
-/// a trailing slash names the node without it.
-pub fn validate(path: &str) -> Result<(), PathError> {
-    if path.is_empty() {
-        return Err(PathError::Empty);
-    }
-    if !path.starts_with('/') {
-        return Err(PathError::NotAbsolute);
-    }
-    if path.contains('\0') {
-        return Err(PathError::ForbiddenCharacter);
-    }
-    Ok(())
-}
+//! Parts of znode paths. What may be a path is for the tree to say.
 
 /// The parent's path: `/a/b` → `/a`, `/a` → `/`; `/` has none.
 pub fn parent(path: &str) -> Option<&str> {

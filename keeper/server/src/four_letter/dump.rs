@@ -87,7 +87,7 @@ fn owner(tree: &Tree, path: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use keeper_tree::{BatchId, Command, CommandOp, Outcome, Sink};
+    use keeper_tree::{BatchId, Command, CommandOp, Outcome, Readers, Sink};
     use keeper_types::{
         Acl, CreateMode, CreateRequest, EventKind, Generation, OpCode, Request, ServerId, SessionId, Zxid,
     };
@@ -95,7 +95,7 @@ mod tests {
     struct Deaf;
 
     impl Sink for Deaf {
-        fn event(&mut self, _: EventKind, _: &str, _: Zxid) {}
+        fn event(&mut self, _: EventKind, _: &str, _: Zxid, _: &Readers) {}
         fn session_ended(&mut self, _: SessionId) {}
         fn session_moved(&mut self, _: SessionId, _: Generation) {}
     }

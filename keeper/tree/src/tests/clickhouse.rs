@@ -154,6 +154,28 @@ fn a_multi_answers_each_operation_under_its_own_number() {
 }
 
 #[test]
+fn each_needs_the_permission_that_its_like_needs() {
+    let mut client = grown();
+    let only = |perms| vec![Acl { perms, ..Acl::open() }];
+    client.set_acl("/a/d", only(Perms::WRITE), -1).unwrap();
+    client.set_acl("/a", only(Perms::READ), -1).unwrap();
+    let stat = CheckStatRequest { path: "/a/d", version: -1, stat: any() };
+    for request in [
+        Request::CheckNotExists(check("/a/d", -1)),
+        Request::CheckStat(stat),
+        Request::TryRemove(delete("/a/d", -1)),
+        Request::RemoveRecursive(below("/a/d", 10)),
+        Request::Create(OpCode::CreateIfNotExists, create("/a/e", 0)),
+    ] {
+        assert_eq!(client.request(request.clone()), Err(ErrorCode::NoAuth), "{request:?}");
+    }
+    assert_eq!(client.tree.list_below("/a", &[], 10), Ok(vec!["/a/b".into(), "/a/b/c".into()]), "not /a/d");
+    client.identities = vec![identity("super", "")];
+    assert_eq!(client.request(Request::TryRemove(delete("/a/d", -1))), Ok(Response::Empty));
+    assert_eq!(client.names("/a"), ["b"]);
+}
+
+#[test]
 fn lists_show_the_kind_of_children_asked_for() {
     let mut client = Client::new();
     for (path, flags) in [("/l", 0), ("/l/p", 0), ("/l/e", 1)] {

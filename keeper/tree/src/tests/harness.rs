@@ -5,7 +5,7 @@ use keeper_types::{
     MultiResult, OpCode, Request, Response, SessionId, SetAclRequest, SetDataRequest, Stat, Zxid,
 };
 
-use crate::{Applied, Command, CommandOp, Outcome, Sink, Tree};
+use crate::{Applied, Command, CommandOp, Outcome, Readers, Sink, Tree};
 
 pub const PASSWORD: [u8; 16] = *b"0123456789abcdef";
 
@@ -20,7 +20,7 @@ pub enum Told {
 pub struct Ear(pub Vec<Told>);
 
 impl Sink for Ear {
-    fn event(&mut self, kind: EventKind, path: &str, _zxid: Zxid) {
+    fn event(&mut self, kind: EventKind, path: &str, _zxid: Zxid, _readers: &Readers) {
         self.0.push(Told::Event(kind, path.into()));
     }
     fn session_ended(&mut self, id: SessionId) {

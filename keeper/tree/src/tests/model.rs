@@ -226,6 +226,16 @@ impl Model {
                 Ok(Response::SetAcl { stat: self.stat(request.path).unwrap() })
             }
             Request::Multi(ops) => {
+                let plain = [OpCode::Create, OpCode::Create2, OpCode::CreateContainer];
+                let unreadable = |op: &MultiOp<'_>| match op {
+                    MultiOp::Create(op, request) => {
+                        plain.contains(op) && (request.flags < 0 || request.flags > 4)
+                    }
+                    _ => false,
+                };
+                if ops.iter().any(unreadable) {
+                    return Err(ErrorCode::MarshallingError);
+                }
                 let before = self.clone();
                 let mut results = Vec::new();
                 for (at, op) in ops.iter().enumerate() {

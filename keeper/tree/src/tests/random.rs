@@ -405,6 +405,7 @@ fn the_random_batches_reach_every_outcome() {
         "BadArguments",
         "BadVersion",
         "InvalidAcl",
+        "MarshallingError",
         "NoAuth",
         "NoChildrenForEphemerals",
         "NoNode",

@@ -90,7 +90,6 @@ pub fn failed() -> Story {
         vec![m_create_by(OpCode::CreateContainer, "/multi-failed/x", 7, None)],
         vec![m_create_by(OpCode::CreateContainer, "/multi-failed/x", 5, None)],
         vec![m_create_by(OpCode::CreateTtl, "/multi-failed/x", 7, Some(1_000))],
-        vec![m_create_by(OpCode::CreateTtl, "/multi-failed/x", 0, Some(1_000))],
         vec![m_check("/multi-failed/none", -1), m_create("/multi-failed/x", 7)],
         vec![m_create("/multi-failed/x", 0), m_create("/multi-failed/y", 7)],
         vec![m_create("/multi-failed/k", 4), m_check("/multi-failed/none", -1)],
