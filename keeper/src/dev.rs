@@ -1,7 +1,8 @@
 //! `keeper dev`: three members on loopback in one process, ready in a moment. Not for data one would miss.
 
 use crate::config::Config;
-use crate::serve::{Member, client_runtime, consensus_runtime};
+use crate::runtimes::{ConsensusThread, STOP_GRACE, client_runtime};
+use crate::serve::Member;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use keeper_consensus::{Member as Peer, Precondition, Role};
@@ -42,12 +43,11 @@ impl Dev {
                 temporary.path()
             }
         };
-        let consensus = consensus_runtime()?;
+        let consensus = ConsensusThread::start()?;
         let clients = client_runtime()?;
-        let pool = Pool::of(consensus.handle().clone());
-        let outcome = clients.block_on(self.serve(folder, pool));
-        clients.shutdown_timeout(Duration::from_secs(1));
-        consensus.shutdown_timeout(Duration::from_secs(1));
+        let outcome = clients.block_on(self.serve(folder, consensus.pool()));
+        clients.shutdown_timeout(STOP_GRACE);
+        drop(consensus);
         outcome
     }
 

@@ -4,6 +4,7 @@
 mod cli;
 mod config;
 mod dev;
+mod runtimes;
 mod serve;
 mod telemetry;
 mod users;

@@ -1,6 +1,7 @@
-//! `keeper serve`: one member as a process. Two runtimes: the clients', and one apart for consensus.
+//! `keeper serve`: one member as a process. Its clients have threads apart from consensus (`runtimes.rs`).
 
 use crate::config::{Auth, Config};
+use crate::runtimes::{ConsensusThread, STOP_GRACE, client_runtime};
 use crate::users;
 use crate::zoo_cfg::founding::Founding;
 use anyhow::{Context, Result, bail};
@@ -16,36 +17,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-
-/// Threads of consensus: its core, the peers' connections, the state machine.
-const CONSENSUS_THREADS: usize = 2;
-/// What is left running after the orderly stop gets so long.
-const STOP_GRACE: Duration = Duration::from_secs(1);
-
-pub fn consensus_runtime() -> Result<Runtime> {
-    Builder::new_multi_thread()
-        .worker_threads(CONSENSUS_THREADS)
-        .thread_name("consensus")
-        .enable_all()
-        .build()
-        .context("cannot start the consensus threads")
-}
-
-pub fn client_runtime() -> Result<Runtime> {
-    Builder::new_multi_thread()
-        .thread_name("clients")
-        .enable_all()
-        .build()
-        .context("cannot start the clients' threads")
-}
 
 /// Runs one member until SIGTERM or SIGINT, or until consensus fails. `founding`: of a member of a zoo.cfg.
 pub fn run(config: &Config, founding: Option<Founding>) -> Result<()> {
-    let consensus = consensus_runtime()?;
+    let consensus = ConsensusThread::start()?;
     let clients = client_runtime()?;
-    let pool = Pool::of(consensus.handle().clone());
+    let pool = consensus.pool();
     let outcome = clients.block_on(async {
         let member = Member::start(config, pool).await?;
         if let Some(founding) = founding {
@@ -72,7 +50,7 @@ pub fn run(config: &Config, founding: Option<Founding>) -> Result<()> {
         Ok(())
     });
     clients.shutdown_timeout(STOP_GRACE);
-    consensus.shutdown_timeout(STOP_GRACE);
+    drop(consensus);
     outcome
 }
 
@@ -180,6 +158,7 @@ fn node_options(
         reconfig: config.reconfig.enabled,
         read_only: config.read_only.enabled,
     };
+    options.features = config.features.offered();
     options.ttl_period = Duration::from_millis(config.cleanup.ttl_period_ms);
     options.container_period = Duration::from_millis(config.cleanup.container_period_ms);
     options.snapshot_log_bytes = config.log.snapshot_log_bytes;

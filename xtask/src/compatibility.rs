@@ -9,7 +9,7 @@ mod keys;
 #[path = "../../keeper/server/src/four_letter/table.rs"]
 mod words;
 
-use keeper_types::{Feature, OpClass, OpCode};
+use keeper_types::{Feature, Features, OpClass, OpCode};
 use std::fmt::Write as _;
 use words::{Origin, Support, WORDS};
 
@@ -77,14 +77,14 @@ fn four_letter_words(text: &mut String) {
 }
 
 fn features(text: &mut String) {
-    let flags = keeper_types::feature_flags();
     text.push_str(
-        "## Feature flags of ClickHouse Keeper\n\nThe data of `/keeper/feature_flags`.\n\n\
+        "## Feature flags of ClickHouse Keeper\n\nThe data of `/keeper/feature_flags`. `features.off` switches single \
+         ones off: they are not announced then, and what ZooKeeper has no such operation for is answered Unimplemented.\n\n\
          | bit | flag | announced | operation | served |\n|---|---|---|---|---|\n",
     );
     for feature in Feature::ALL {
         let bit = *feature as usize;
-        let on = flags.get(bit / 8).is_some_and(|byte| byte & (0x80 >> (bit % 8)) != 0);
+        let on = Features::ALL.has(*feature);
         let op = operation_of(*feature);
         let served = op.class() != OpClass::Unserved;
         let [on, served] = [on, served].map(|yes| if yes { "yes" } else { "no" });

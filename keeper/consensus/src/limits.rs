@@ -24,6 +24,10 @@ pub const APPENDS_IN_FLIGHT_MAX: usize = 64;
 pub const APPEND_BYTES_IN_FLIGHT_MAX: usize = 32 << 20;
 /// Bytes that one step of applying reads from the log.
 pub const APPLY_READ_BYTES_MAX: usize = 8 << 20;
+/// Entries of so many bytes are applied on Raft's own thread: some tens of microseconds, as long as a change of threads.
+pub const APPLY_INLINE_BYTES_MAX: usize = 8 << 10;
+/// Bytes that are applied before their clients are woken and another task may run.
+pub const APPLY_BATCH_BYTES_MAX: usize = 1 << 20;
 
 /// Proposals waiting for Raft's core.
 pub const PROPOSALS_WAITING_MAX: u64 = 4096;
@@ -116,3 +120,6 @@ pub const LEADER_LOST_AFTER: Duration = Duration::from_secs(3);
 pub const LEADER_LOOK: Duration = Duration::from_millis(250);
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A refused peer is named in the log once in so long, for each reason.
+pub const REFUSAL_SAID_EVERY: Duration = Duration::from_secs(30);

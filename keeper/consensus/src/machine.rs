@@ -1,11 +1,13 @@
 //! openraft's state machine over [`StateMachine`](crate::StateMachine): it adds what Raft itself must remember of the
 //! applied entries (last log id, configuration, highest server id ever used) and keeps it in each snapshot's head.
 //!
-//! The state lives in memory only: a restart loads the newest snapshot and applies the log after it. Work on
-//! snapshot files blocks, so it happens on threads of its own.
+//! The state lives in memory only: a restart loads the newest snapshot and applies the log after it. Raft has one thread,
+//! which must go on answering its peers: work on snapshots and on many entries happens on other threads. A few entries
+//! are applied at once, since a change of threads takes longer than they do.
 
 use crate::api::{SnapshotSource, StateMachine};
 use crate::codec::{SnapshotHead, decode_snapshot_head, encode_snapshot_head};
+use crate::limits::{APPLY_BATCH_BYTES_MAX, APPLY_INLINE_BYTES_MAX};
 use crate::status;
 use crate::types::{EntryPayload, LogId, Nothing, Snapshot, SnapshotMeta, StoredMembership, TC};
 use bytes::Bytes;
@@ -66,8 +68,8 @@ impl MachineView {
 
 /// One member's state machine, as openraft holds it.
 pub struct Adapter {
-    /// `None` only while a snapshot is being restored on another thread. The lock makes it `Sync`; it is never
-    /// taken, since all uses have `&mut self`.
+    /// `None` only while another thread works on it. The lock makes it `Sync`; it is never taken, since all uses have
+    /// `&mut self`.
     machine: Mutex<Option<Box<dyn StateMachine>>>,
     store: SnapshotStore,
     disk: SharedDisk,
@@ -83,29 +85,38 @@ impl Adapter {
         self.view.clone()
     }
 
-    fn machine(&mut self) -> &mut dyn StateMachine {
-        let slot = self.machine.get_mut().unwrap_or_else(PoisonError::into_inner);
-        slot.as_mut().expect("a restore that failed has stopped Raft").as_mut()
+    /// Lends the machine to `work` on another thread.
+    async fn lend<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut dyn StateMachine) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let mut machine = self.take();
+        let done = keeper_rt::blocking(move || {
+            let result = work(machine.as_mut());
+            (machine, result)
+        });
+        let (machine, result) = done.await.map_err(io::Error::other)?;
+        self.machine = Mutex::new(Some(machine));
+        Ok(result)
     }
 
-    fn apply_one(&mut self, log_id: LogId, payload: EntryPayload) {
-        match payload {
-            EntryPayload::Blank => {}
-            EntryPayload::Normal(payload) => {
-                self.view.bytes_since_snapshot.fetch_add(payload.0.len() as u64, Ordering::Relaxed);
-                self.machine().apply(log_id.index, payload.0);
-            }
-            EntryPayload::Membership(membership) => {
-                let ids_max = membership.nodes().map(|(id, _)| *id).max().unwrap_or(0);
-                let mut applied = self.view.lock();
-                applied.server_id_max = applied.server_id_max.max(ids_max);
-                applied.membership = StoredMembership::new(Some(log_id), membership);
-                let now = status::membership(&applied.membership, applied.server_id_max);
-                drop(applied);
-                self.machine().configured(&now);
-            }
+    fn take(&mut self) -> Box<dyn StateMachine> {
+        let slot = self.machine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        slot.take().expect("work on the machine that failed has stopped Raft")
+    }
+
+    fn machine(&mut self) -> &mut dyn StateMachine {
+        let slot = self.machine.get_mut().unwrap_or_else(PoisonError::into_inner);
+        slot.as_mut().expect("work on the machine that failed has stopped Raft").as_mut()
+    }
+
+    async fn apply_batch(&mut self, batch: Vec<EntryResponder<TC>>, bytes: usize) -> io::Result<()> {
+        let view = self.view.clone();
+        if bytes <= APPLY_INLINE_BYTES_MAX {
+            apply_all(self.machine(), &view, batch);
+            return Ok(());
         }
-        self.view.lock().last = Some(log_id);
+        self.lend(move |machine| apply_all(machine, &view, batch)).await
     }
 
     /// Whether the disk has room for another snapshot like the last one. A full disk must not stop the member.
@@ -119,13 +130,50 @@ impl Adapter {
         }
     }
 
-    fn builder(&mut self) -> Builder {
+    async fn builder(&mut self) -> Builder {
         let covered_bytes = self.view.bytes_since_snapshot.swap(0, Ordering::Relaxed);
         let applied = self.view.applied();
         let meta = SnapshotMeta { last_log_id: applied.last, last_membership: applied.membership };
         let head = SnapshotHead { meta, server_id_max: applied.server_id_max };
-        let source = Mutex::new(Some(self.machine().snapshot()));
+        let source = Mutex::new(self.lend(|machine| machine.snapshot()).await.ok());
         Builder { head, source, store: self.store.clone(), covered_bytes, view: self.view.clone() }
+    }
+}
+
+fn apply_all(machine: &mut dyn StateMachine, view: &MachineView, batch: Vec<EntryResponder<TC>>) {
+    for (entry, responder) in batch {
+        apply_one(machine, view, entry.log_id, entry.payload);
+        if let Some(responder) = responder {
+            responder.send(Nothing);
+        }
+    }
+    machine.flush();
+}
+
+fn apply_one(machine: &mut dyn StateMachine, view: &MachineView, log_id: LogId, payload: EntryPayload) {
+    match payload {
+        EntryPayload::Blank => {}
+        EntryPayload::Normal(payload) => {
+            view.bytes_since_snapshot.fetch_add(payload.0.len() as u64, Ordering::Relaxed);
+            machine.apply(log_id.index, payload.0);
+        }
+        EntryPayload::Membership(membership) => {
+            let ids_max = membership.nodes().map(|(id, _)| *id).max().unwrap_or(0);
+            let mut applied = view.lock();
+            applied.server_id_max = applied.server_id_max.max(ids_max);
+            applied.membership = StoredMembership::new(Some(log_id), membership);
+            let now = status::membership(&applied.membership, applied.server_id_max);
+            drop(applied);
+            machine.configured(&now);
+        }
+    }
+    view.lock().last = Some(log_id);
+}
+
+fn payload_bytes(payload: &EntryPayload) -> usize {
+    match payload {
+        EntryPayload::Normal(payload) => payload.0.len(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => 0,
     }
 }
 
@@ -142,15 +190,17 @@ impl RaftStateMachine<TC> for Adapter {
     where
         S: Stream<Item = Result<EntryResponder<TC>, io::Error>> + Unpin + OptionalSend,
     {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         while let Some(next) = entries.next().await {
             let (entry, responder) = next?;
-            self.apply_one(entry.log_id, entry.payload);
-            if let Some(responder) = responder {
-                responder.send(Nothing);
+            bytes += payload_bytes(&entry.payload);
+            batch.push((entry, responder));
+            if APPLY_BATCH_BYTES_MAX <= bytes {
+                self.apply_batch(std::mem::take(&mut batch), bytes).await?;
+                bytes = 0;
             }
         }
-        self.machine().flush();
-        Ok(())
+        self.apply_batch(batch, bytes).await
     }
 
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
@@ -158,11 +208,11 @@ impl RaftStateMachine<TC> for Adapter {
             tracing::warn!(disk = self.disk.location(), "no room for a snapshot; put off");
             return None;
         }
-        Some(self.builder())
+        Some(self.builder().await)
     }
 
     async fn get_snapshot_builder(&mut self) -> Builder {
-        self.builder()
+        self.builder().await
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
@@ -179,8 +229,7 @@ impl RaftStateMachine<TC> for Adapter {
             return Err(io::Error::other("the snapshot's head is not the one that was announced"));
         }
         let index = info.meta.index;
-        let machine = self.machine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let mut machine = machine.expect("a restore that failed has stopped Raft");
+        let mut machine = self.take();
         let store = self.store.clone();
         let machine = on_thread("snapshot-restore", async move {
             let reader = store.reader(&info).await?;
@@ -234,7 +283,7 @@ async fn restore(machine: &mut dyn StateMachine, index: u64, mut reader: Snapsho
 /// Writes one snapshot, beside the applying.
 pub struct Builder {
     head: SnapshotHead,
-    /// Taken once; the lock makes it `Sync`.
+    /// Taken once; `None` too when the runtime ended meanwhile. The lock makes it `Sync`.
     source: Mutex<Option<SnapshotSource>>,
     store: SnapshotStore,
     /// Log bytes that this snapshot covers; owed again if it cannot be written.
@@ -247,7 +296,7 @@ impl RaftSnapshotBuilder<TC> for Builder {
 
     async fn build_snapshot(&mut self) -> Result<Snapshot, io::Error> {
         let source = self.source.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let source = source.expect("a builder builds once");
+        let source = source.ok_or_else(|| io::Error::other("a snapshot without what it was to hold"))?;
         let (store, head) = (self.store.clone(), self.head.clone());
         let started = keeper_rt::now();
         let written =

@@ -1,15 +1,16 @@
 //! One member's shared core: what the facade, the peers' tasks and Raft's own network client all hold.
 
-use crate::api::{DispatchConn, Identity, PeerRefusals, StateMachine, Status};
+use crate::api::{DispatchConn, Identity, StateMachine, Status};
 use crate::limits::DIAL;
 use crate::machine::MachineView;
 use crate::net::{Conn, DialError, Network};
 use crate::peer::handshake::{self, Class, HandshakeError, Refusal, Wanted};
+use crate::peer::refusals::Refusals;
 use crate::types::Raft;
 use keeper_log::{Recovered, SharedDisk, SnapshotStore, Wal};
 use keeper_types::{ClusterId, ServerId};
 use openraft::async_runtime::watch::WatchReceiver;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -127,40 +128,13 @@ impl Node {
         let mine = self.identity();
         let my_cluster = mine.map(|mine| mine.cluster_id).or(self.expected_cluster).unwrap_or_default();
         let my_server = mine.map_or(ServerId(0), |mine| mine.server_id);
+        if !self.refusals.is_news(by_us, reason) {
+            tracing::debug!(remote, by_us, %reason, "peer connection refused again");
+            return;
+        }
         tracing::warn!(
             remote, by_us, %reason, peer_cluster = %cluster, peer_server = %server, %my_cluster, %my_server,
             "peer connection refused"
         );
-    }
-}
-
-/// Counts of [`PeerRefusals`].
-#[derive(Default)]
-pub struct Refusals {
-    wrong_secret: AtomicU64,
-    other_cluster: AtomicU64,
-    wrong_server: AtomicU64,
-    malformed: AtomicU64,
-}
-
-impl Refusals {
-    fn count(&self, reason: Refusal) {
-        let counter = match reason {
-            Refusal::WrongSecret => &self.wrong_secret,
-            Refusal::OtherCluster => &self.other_cluster,
-            Refusal::WrongServer | Refusal::EmptyDisk => &self.wrong_server,
-            Refusal::Malformed | Refusal::Version => &self.malformed,
-            Refusal::Busy | Refusal::NotServed => return,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn read(&self) -> PeerRefusals {
-        PeerRefusals {
-            wrong_secret: self.wrong_secret.load(Ordering::Relaxed),
-            other_cluster: self.other_cluster.load(Ordering::Relaxed),
-            wrong_server: self.wrong_server.load(Ordering::Relaxed),
-            malformed: self.malformed.load(Ordering::Relaxed),
-        }
     }
 }

@@ -6,4 +6,5 @@ pub mod frame;
 pub mod handshake;
 pub mod incoming;
 pub mod outgoing;
+pub mod refusals;
 pub mod snapshot;

@@ -11,7 +11,7 @@ use keeper_consensus::{
 use keeper_log::faulty::Loss;
 use keeper_types::{ClusterId, ServerId};
 use std::time::{Duration, Instant};
-use support::{CLUSTER, Cluster, Setup, eventually, member, number};
+use support::{CLUSTER, Cluster, SLOW, SLOW_APPLY, Setup, eventually, member, number};
 
 fn none() -> Precondition {
     Precondition::default()
@@ -40,6 +40,44 @@ async fn a_thousand_proposals_are_applied_in_the_order_of_their_calls_everywhere
         (membership.learners.len(), membership.joint, membership.server_id_max),
         (0, false, ServerId(3))
     );
+}
+
+/// Applied where Raft itself runs, or on another thread, or in several steps: the order is that of the calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_and_large_payloads_are_applied_in_the_order_of_their_calls_everywhere() {
+    let cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.on(cluster.wait_leader().await);
+    let sizes = [8, 300 << 10, 20 << 10, 8, 900 << 10, 200 << 10, 16, 9 << 10, 600 << 10, 8];
+    let payload = |i: u64| {
+        let mut bytes = i.to_le_bytes().to_vec();
+        bytes.resize(sizes[i as usize % sizes.len()], i as u8);
+        Bytes::from(bytes)
+    };
+    let mut proposed = Vec::new();
+    for i in 0..60 {
+        proposed.push(leader.propose(payload(i)).await.unwrap());
+    }
+    let mut last = 0;
+    for done in proposed {
+        last = done.await.unwrap();
+    }
+    let same = cluster.wait_same(last).await;
+    let applied: Vec<_> = same.into_iter().map(|(_, payload)| payload).collect();
+    assert_eq!(applied, (0..60).map(payload).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raft_goes_on_while_many_bytes_are_applied() {
+    let cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let before = cluster.on(leader).status();
+    let mut slow = SLOW.to_vec();
+    slow.resize(64 << 10, 0);
+    let began = Instant::now();
+    cluster.on(leader).propose(Bytes::from(slow)).await.unwrap().await.unwrap();
+    assert!(began.elapsed() >= SLOW_APPLY);
+    let after = cluster.on(leader).status();
+    assert_eq!((after.term, after.leader), (before.term, before.leader));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -108,8 +108,13 @@ impl Applier {
         while let Some(Pending::Read { .. } | Pending::Ready(_)) = state.queue.front() {
             match state.queue.pop_front() {
                 Some(Pending::Read { xid, op, body, identities }) => {
-                    let reader =
-                        Reader { tree, watches: &self.shared.watches, outbox, identities: &identities };
+                    let reader = Reader {
+                        tree,
+                        watches: &self.shared.watches,
+                        features: self.shared.features,
+                        outbox,
+                        identities: &identities,
+                    };
                     match keeper_wire::decode_request(op, &body) {
                         Ok(request) => reader.answer(xid, &request, &mut state.out),
                         // It decoded when it was admitted.

@@ -32,16 +32,8 @@ pub async fn run(
         let due = shared.read_tree().due(kind, keeper_rt::wall_ms(), &mut cursor, CLEANUP_LOOKS_MAX);
         for path in due {
             tracing::debug!(path, ?kind, "the node's time has come");
-            dispatch.submit(Submission {
-                kind: Kind::CleanUp,
-                session: SessionId(0),
-                generation: Generation(0),
-                identities: Arc::from([]),
-                op: None,
-                body: Bytes::from(path),
-                target: Target::Nobody,
-                submitted: keeper_rt::now(),
-            });
+            let nobody = (SessionId(0), Generation(0));
+            dispatch.submit(Submission::command(Kind::CleanUp, nobody, Bytes::from(path), Target::Nobody));
         }
     }
 }

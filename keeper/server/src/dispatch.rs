@@ -34,6 +34,26 @@ pub struct Submission {
 }
 
 impl Submission {
+    /// A command of no client's request: nobody's identities, no operation code.
+    pub fn command(
+        kind: Kind,
+        (session, generation): (SessionId, Generation),
+        body: Bytes,
+        target: Target,
+    ) -> Submission {
+        let identities = Arc::from([]);
+        Submission {
+            kind,
+            session,
+            generation,
+            identities,
+            op: None,
+            body,
+            target,
+            submitted: keeper_rt::now(),
+        }
+    }
+
     /// What it counts against the ingress bound.
     pub fn cost(&self) -> usize {
         self.body.len() + 128

@@ -59,7 +59,8 @@ pub const RESEND_PAUSE: Duration = Duration::from_millis(10);
 /// In-flight batches that make no progress for so long are sent again.
 pub const RESEND_STALL: Duration = Duration::from_secs(2);
 
-/// How often sessions are touched at the leader and looked over for expiry.
+/// How often sessions are touched at the leader (more often where timeouts may be shorter than four times this), and
+/// looked over for expiry.
 pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
 pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
 /// Sessions named in one touch frame.

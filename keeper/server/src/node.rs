@@ -23,7 +23,7 @@ use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondi
 use keeper_log::SharedDisk;
 use keeper_rt::{Instant, Pool};
 use keeper_tree::Perishable;
-use keeper_types::{AclId, ClusterId, ServerId};
+use keeper_types::{AclId, ClusterId, Features, ServerId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
     pub rules: Rules,
+    /// What ClickHouse's clients are offered.
+    pub features: Features,
     /// How often the leader looks for TTL nodes whose time is over, and for empty containers.
     pub ttl_period: Duration,
     pub container_period: Duration,
@@ -80,6 +82,7 @@ impl NodeOptions {
             four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
+            features: Features::ALL,
             ttl_period: TTL_PERIOD_DEFAULT,
             container_period: CONTAINER_PERIOD_DEFAULT,
             snapshot_log_bytes: 64 << 20,
@@ -116,7 +119,7 @@ pub enum Readiness {
 impl Node {
     /// Opens the disk and joins its cluster; with an empty disk, waits to be told of one.
     pub async fn start(options: NodeOptions) -> Result<Node, OpenError> {
-        let shared = Shared::new(Metrics::default());
+        let shared = Shared::new(Metrics::default(), options.features);
         let machine = Box::new(Applier::new(shared.clone()));
         let mut consensus_options = ConsensusOptions::new(
             options.disk,
@@ -273,9 +276,10 @@ impl Node {
         self.inner.consensus.shutdown().await;
     }
 
-    /// Tells the leader which sessions have shown a sign of life.
+    /// Tells the leader which sessions have shown a sign of life, several times within the shortest timeout.
     async fn touch_sessions(self) {
-        let mut ticks = keeper_rt::interval(TOUCH_PERIOD);
+        let shortest = Duration::from_millis(self.inner.connection.timeout_ms.0.max(4) as u64);
+        let mut ticks = keeper_rt::interval(TOUCH_PERIOD.min(shortest / 4));
         loop {
             ticks.tick().await;
             let active = self.inner.shared.sessions.take_active();
@@ -299,16 +303,13 @@ impl Node {
             let overdue = shared.expiry.overdue(status.term, &shared.read_tree());
             for (session, generation) in overdue {
                 tracing::info!(session = format_args!("{:#x}", session.0), "session expired");
-                self.inner.dispatch.submit(Submission {
-                    kind: Kind::ExpireSession,
-                    session,
-                    generation,
-                    identities: Arc::from([]),
-                    op: None,
-                    body: Bytes::new(),
-                    target: Target::Nobody,
-                    submitted: keeper_rt::now(),
-                });
+                let expire = Submission::command(
+                    Kind::ExpireSession,
+                    (session, generation),
+                    Bytes::new(),
+                    Target::Nobody,
+                );
+                self.inner.dispatch.submit(expire);
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::watch::{WatchKind, Watches, encode_event};
 use bytes::BytesMut;
 use keeper_tree::{ChildFilter, Tree};
 use keeper_types::{
-    AclId, ErrorCode, EventKind, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
+    AclId, ErrorCode, EventKind, Features, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
     WatchTypeRequest, Zxid, is_keeper_path,
 };
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 pub struct Reader<'a> {
     pub tree: &'a Tree,
     pub watches: &'a Watches,
+    pub features: Features,
     pub outbox: &'a Arc<Outbox>,
     pub identities: &'a [AclId],
 }
@@ -31,7 +32,7 @@ impl Reader<'_> {
         match request {
             // The frequent ones go from the tree's memory to the socket's buffer without a copy between.
             Request::GetData(read) if !is_keeper_path(read.path) => {
-                let path = trim(read.path);
+                let path = read.path;
                 let found = self.tree.get_data(path, self.identities);
                 let found =
                     found.and_then(|found| self.leave(read.watch, WatchKind::Data, path).map(|()| found));
@@ -42,7 +43,7 @@ impl Reader<'_> {
             }
             Request::GetChildren(read) | Request::GetChildren2(read) if !is_keeper_path(read.path) => {
                 let with_stat = request.op() == OpCode::GetChildren2;
-                self.children(xid, trim(read.path), read.watch, with_stat, out);
+                self.children(xid, read.path, read.watch, with_stat, out);
             }
             request => {
                 let answer = match request {
@@ -61,23 +62,23 @@ impl Reader<'_> {
     fn value(&self, request: &Request<'_>) -> Answer {
         match request {
             Request::Ping => Ok(Response::Empty),
-            Request::Exists(read) => self.exists(trim(read.path), read.watch),
-            Request::GetData(read) => self.get_data(trim(read.path), read.watch),
+            Request::Exists(read) => self.exists(read.path, read.watch),
+            Request::GetData(read) => self.get_data(read.path, read.watch),
             Request::GetChildren(read) => {
-                let (names, _) = self.names(trim(read.path), read.watch)?;
+                let (names, _) = self.names(read.path, read.watch)?;
                 Ok(Response::GetChildren { names })
             }
             Request::GetChildren2(read) => {
-                let (names, stat) = self.names(trim(read.path), read.watch)?;
+                let (names, stat) = self.names(read.path, read.watch)?;
                 Ok(Response::GetChildren2 { names, stat })
             }
             Request::GetAcl(path) => {
-                if let Some(node) = system::node(path, self.tree) {
+                if let Some(node) = system::node(path, self.tree, self.features) {
                     return Ok(Response::GetAcl { acl: system::acl(), stat: node.stat });
                 }
                 let (acl, stat) = match self.outbox.shows_digests() {
-                    true => self.tree.get_acl_unredacted(trim(path), self.identities)?,
-                    false => self.tree.get_acl(trim(path), self.identities)?,
+                    true => self.tree.get_acl_unredacted(path, self.identities)?,
+                    false => self.tree.get_acl(path, self.identities)?,
                 };
                 Ok(Response::GetAcl { acl, stat })
             }
@@ -90,11 +91,11 @@ impl Reader<'_> {
             }
             Request::AddWatch(watch) => self.add_watch(watch),
             Request::CheckWatches(watch) => {
-                let found = self.watches.has(self.outbox.id, watch_kinds(watch.kind)?, trim(watch.path));
+                let found = self.watches.has(self.outbox.id, watch_kinds(watch.kind)?, watch.path);
                 if found { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
             }
             Request::RemoveWatches(watch) => {
-                let removed = self.watches.remove(self.outbox.id, watch_kinds(watch.kind)?, trim(watch.path));
+                let removed = self.watches.remove(self.outbox.id, watch_kinds(watch.kind)?, watch.path);
                 if removed { Ok(Response::Empty) } else { Err(ErrorCode::NoWatcher) }
             }
             Request::GetEphemerals(prefix) => {
@@ -102,14 +103,12 @@ impl Reader<'_> {
                 Ok(Response::GetEphemerals { paths: self.tree.ephemerals_of(session, prefix) })
             }
             Request::GetAllChildrenNumber(path) => {
-                let count = self.tree.count_below(trim(path), self.identities)?;
+                let count = self.tree.count_below(path, self.identities)?;
                 Ok(Response::GetAllChildrenNumber { count: i32::try_from(count).unwrap_or(i32::MAX) })
             }
             Request::ListRecursive(list) => {
                 let max = list.nodes_max as usize;
-                Ok(Response::ListRecursive {
-                    paths: self.tree.list_below(trim(list.path), self.identities, max)?,
-                })
+                Ok(Response::ListRecursive { paths: self.tree.list_below(list.path, self.identities, max)? })
             }
             Request::WhoAmI => {
                 Ok(Response::WhoAmI { ids: self.identities.iter().map(shown_to_owner).collect() })
@@ -126,7 +125,7 @@ impl Reader<'_> {
     }
 
     fn get_data(&self, path: &str, watch: bool) -> Answer {
-        let (data, stat) = match system::node(path, self.tree) {
+        let (data, stat) = match system::node(path, self.tree, self.features) {
             Some(node) => (Some(node.data), node.stat),
             None => {
                 let (data, stat) = self.tree.get_data(path, self.identities)?;
@@ -139,9 +138,9 @@ impl Reader<'_> {
 
     /// The only read whose watch is left although the node is missing: it waits for the creation.
     fn exists(&self, path: &str, watch: bool) -> Answer {
-        let found = match system::node(path, self.tree) {
+        let found = match system::node(path, self.tree, self.features) {
             Some(node) => Ok(node.stat),
-            None => self.tree.exists(path),
+            None => self.tree.exists(path, self.identities),
         };
         if matches!(found, Ok(_) | Err(ErrorCode::NoNode)) {
             self.leave(watch, WatchKind::Data, path)?;
@@ -164,7 +163,7 @@ impl Reader<'_> {
     }
 
     fn names(&self, path: &str, watch: bool) -> Result<(Vec<String>, Stat), ErrorCode> {
-        let found = match system::node(path, self.tree) {
+        let found = match system::node(path, self.tree, self.features) {
             Some(node) => (node.children.iter().map(|name| (*name).to_owned()).collect(), node.stat),
             None => {
                 let (names, stat) = self.tree.children(path, self.identities)?;
@@ -177,7 +176,7 @@ impl Reader<'_> {
 
     /// ClickHouse's lists: by kind of child, and with their Stats and data.
     fn list(&self, list: &ListRequest<'_>, op: OpCode) -> Answer {
-        let path = trim(list.path);
+        let path = list.path;
         let filter = ChildFilter::from_u8(list.filter).ok_or(ErrorCode::BadArguments)?;
         let with_more = op == OpCode::FilteredListWithStatsAndData;
         if is_keeper_path(path) {
@@ -207,9 +206,10 @@ impl Reader<'_> {
         let kind = match watch.kind {
             0 => WatchKind::Persistent,
             1 => WatchKind::PersistentRecursive,
-            _ => return Err(ErrorCode::BadArguments),
+            // ZooKeeper fails to read such a request.
+            _ => return Err(ErrorCode::MarshallingError),
         };
-        self.leave(true, kind, trim(watch.path))?;
+        self.leave(true, kind, watch.path)?;
         Ok(Response::AddWatch { error: 0 })
     }
 
@@ -235,10 +235,10 @@ impl Reader<'_> {
         }
         // Persistent ones are only set again: as in ZooKeeper, what happened meanwhile is not told.
         for path in &request.persistent {
-            self.leave(true, WatchKind::Persistent, trim(path))?;
+            self.leave(true, WatchKind::Persistent, path)?;
         }
         for path in &request.persistent_recursive {
-            self.leave(true, WatchKind::PersistentRecursive, trim(path))?;
+            self.leave(true, WatchKind::PersistentRecursive, path)?;
         }
         Ok(Response::Empty)
     }
@@ -250,9 +250,9 @@ impl Reader<'_> {
         out: &mut BytesMut,
         missed: impl Fn(Option<Stat>) -> Option<EventKind>,
     ) -> Result<(), ErrorCode> {
-        let stat = match system::node(path, self.tree) {
+        let stat = match system::node(path, self.tree, self.features) {
             Some(node) => Some(node.stat),
-            None => self.tree.stat(trim(path)),
+            None => self.tree.stat(path),
         };
         match missed(stat) {
             Some(event) => {
@@ -260,7 +260,7 @@ impl Reader<'_> {
                 encode_event(event, path, Zxid(-1), out);
                 Ok(())
             }
-            None => self.leave(true, kind, trim(path)),
+            None => self.leave(true, kind, path),
         }
     }
 }
@@ -278,7 +278,8 @@ fn watch_kinds(number: i32) -> Result<&'static [WatchKind], ErrorCode> {
         3 => &WatchKind::ALL,
         4 => &[WatchKind::Persistent],
         5 => &[WatchKind::PersistentRecursive],
-        _ => return Err(ErrorCode::BadArguments),
+        // ZooKeeper fails to read such a request.
+        _ => return Err(ErrorCode::MarshallingError),
     })
 }
 
@@ -289,12 +290,4 @@ fn shown_to_owner(identity: &AclId) -> AclId {
         _ => &identity.id,
     };
     AclId { scheme: identity.scheme.clone(), id: user.to_owned() }
-}
-
-/// A trailing slash names the node without it, as in ZooKeeper's server.
-fn trim(path: &str) -> &str {
-    match path.strip_suffix('/') {
-        Some(rest) if !rest.is_empty() => rest,
-        _ => path,
-    }
 }

@@ -334,16 +334,8 @@ impl Reconfiguring {
 
     async fn barrier(&self) -> Result<(), ErrorCode> {
         let (done, outcome) = oneshot::channel();
-        self.dispatch.submit(Submission {
-            kind: Kind::Sync,
-            session: self.barrier.0,
-            generation: self.barrier.1,
-            identities: Arc::from([]),
-            op: None,
-            body: Bytes::from_static(&SYNC_OF_ROOT),
-            target: Target::Session(done),
-            submitted: keeper_rt::now(),
-        });
+        let body = Bytes::from_static(&SYNC_OF_ROOT);
+        self.dispatch.submit(Submission::command(Kind::Sync, self.barrier, body, Target::Session(done)));
         outcome.await.map_err(|_| ErrorCode::OperationTimeout)?.result.map(drop)
     }
 }

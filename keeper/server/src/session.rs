@@ -66,16 +66,8 @@ pub async fn open(
     password: [u8; 16],
 ) -> Option<Applied> {
     let (done, outcome) = oneshot::channel();
-    dispatch.submit(Submission {
-        kind,
-        session,
-        generation: Generation(0),
-        identities: Arc::from([]),
-        op: None,
-        body: Bytes::copy_from_slice(&session_body(timeout_ms, &password)),
-        target: Target::Session(done),
-        submitted: keeper_rt::now(),
-    });
+    let body = Bytes::copy_from_slice(&session_body(timeout_ms, &password));
+    dispatch.submit(Submission::command(kind, (session, Generation(0)), body, Target::Session(done)));
     outcome.await.ok()
 }
 
@@ -147,6 +139,10 @@ impl Session {
         }
         let request = keeper_wire::decode_request(op, body)
             .map_err(|error| Refused(format!("request {} (xid {}): {error}", op.name(), header.xid)))?;
+        if self.shared.features.refuse(&request) {
+            self.reply_now(header.xid, Err(ErrorCode::Unimplemented));
+            return Ok(op);
+        }
         let body_at = frame.len() - body.len();
         if self.read_only && is_write(op) {
             self.reply_now(header.xid, Err(ErrorCode::NotReadOnly));
@@ -186,6 +182,7 @@ impl Session {
             let reader = Reader {
                 tree: &tree,
                 watches: &self.shared.watches,
+                features: self.shared.features,
                 outbox: &self.outbox,
                 identities: &self.identities,
             };

@@ -10,13 +10,15 @@ use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
 use keeper_tree::Tree;
-use keeper_types::{Generation, SessionId};
+use keeper_types::{Features, Generation, SessionId};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 pub struct Shared {
+    /// What ClickHouse's clients are offered.
+    pub features: Features,
     /// Many readers, one writer: the apply task. A reader takes one shard only.
     tree: ShardedLock<Tree>,
     pub watches: Watches,
@@ -44,8 +46,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(metrics: Metrics) -> Arc<Shared> {
+    pub fn new(metrics: Metrics, features: Features) -> Arc<Shared> {
         Arc::new(Shared {
+            features,
             tree: ShardedLock::new(Tree::new()),
             watches: Watches::default(),
             sessions: LocalSessions::default(),

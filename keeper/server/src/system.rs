@@ -2,7 +2,7 @@
 //! flags"). Each member answers for itself, so they are no nodes of the tree: they follow the program, not the log.
 
 use keeper_tree::Tree;
-use keeper_types::{API_VERSION, Acl, CONFIG_PATH, Perms, Stat, feature_flags, is_keeper_path};
+use keeper_types::{Acl, CONFIG_PATH, Features, Perms, Stat, is_keeper_path};
 
 const ROOT: &str = "/keeper";
 const CHILDREN: [&str; 3] = ["api_version", "config", "feature_flags"];
@@ -14,7 +14,7 @@ pub struct SystemNode {
 }
 
 /// `None` for every other node, and where there is none.
-pub fn node(path: &str, tree: &Tree) -> Option<SystemNode> {
+pub fn node(path: &str, tree: &Tree, features: Features) -> Option<SystemNode> {
     if !is_keeper_path(path) {
         return None;
     }
@@ -22,8 +22,8 @@ pub fn node(path: &str, tree: &Tree) -> Option<SystemNode> {
     let mut stat = Stat::default();
     let (data, children): (Vec<u8>, &'static [&'static str]) = match path.strip_prefix(ROOT)? {
         "" => (Vec::new(), &CHILDREN),
-        "/api_version" => (API_VERSION.into(), &[]),
-        "/feature_flags" => (feature_flags(), &[]),
+        "/api_version" => (features.api_version().into(), &[]),
+        "/feature_flags" => (features.flags(), &[]),
         "/config" => {
             let (data, of_config) = tree.get_data(CONFIG_PATH, &[]).ok()?;
             // So that a watch set again after a reconnect can tell whether it missed a change.
@@ -49,12 +49,12 @@ mod tests {
     #[test]
     fn clickhouse_finds_what_it_asks_for() {
         let tree = Tree::new();
-        let data = |path: &str| node(path, &tree).map(|node| node.data);
+        let data = |path: &str| node(path, &tree, Features::ALL).map(|node| node.data);
         assert_eq!(data("/keeper/feature_flags"), Some(vec![0xff, 0xf0]));
         assert_eq!(data("/keeper/api_version"), Some(b"2".to_vec()));
-        assert_eq!(node("/keeper/", &tree).map(|node| node.stat.num_children), Some(3));
+        assert_eq!(node("/keeper/", &tree, Features::ALL).map(|node| node.stat.num_children), Some(3));
         for absent in ["/keeper/nothing", "/keeperx", "/", "/keeper//config"] {
-            assert!(node(absent, &tree).is_none(), "{absent}");
+            assert!(node(absent, &tree, Features::ALL).is_none(), "{absent}");
         }
     }
 }

@@ -268,14 +268,21 @@ mod tests {
     }
 
     #[test]
-    fn watches_end_with_their_connection() {
+    fn watches_of_every_kind_end_with_their_connection() {
         let watches = Watches::default();
         let (one, two) = (Outbox::new(1), Outbox::new(2));
-        watches.add(&one, WatchKind::Data, "/a", MANY);
-        watches.add(&two, WatchKind::Data, "/a", MANY);
+        for kind in WatchKind::ALL {
+            watches.add(&one, kind, "/a", MANY);
+            watches.add(&two, kind, "/a", MANY);
+        }
+        assert_eq!(watches.summary().watches, 8);
         watches.remove_connection(1);
-        let left: Vec<u64> = watches.fire(EventKind::Created, "/a").iter().map(|outbox| outbox.id).collect();
+        assert_eq!(watches.summary().watches, 4);
+        let left: Vec<u64> = watches.fire(EventKind::Deleted, "/a").iter().map(|outbox| outbox.id).collect();
         assert_eq!(left, [2]);
+        watches.remove_connection(2);
+        let left = watches.summary();
+        assert_eq!((left.connections, left.paths, left.watches), (0, 0, 0));
     }
 
     #[test]

@@ -5,8 +5,8 @@ mod support;
 
 use keeper_consensus::Precondition;
 use keeper_types::{
-    AuthRequest, CreateMode, CreateRequest, ErrorCode, EventKind, ListRequest, OpCode, ReadRequest,
-    ReconfigRequest, Request, Response, ServerId, SetWatchesRequest, WatchTypeRequest, feature_flags,
+    AuthRequest, CreateMode, CreateRequest, ErrorCode, EventKind, Feature, Features, ListRequest, MultiOp,
+    OpCode, ReadRequest, ReconfigRequest, Request, Response, ServerId, SetWatchesRequest, WatchTypeRequest,
 };
 use std::time::Duration;
 use support::{Packet, RawClient, create, get, one_member, one_member_with, set};
@@ -58,7 +58,7 @@ async fn a_persistent_watch_tells_every_one_of_a_burst_of_changes() {
     let none = Err(ErrorCode::NoWatcher.as_i32());
     assert_eq!(watcher.call(&Request::RemoveWatches(watch("/p", 3))).await, none);
     assert_eq!(watcher.call(&Request::CheckWatches(watch("/p", 3))).await, none);
-    let bad = Err(ErrorCode::BadArguments.as_i32());
+    let bad = Err(ErrorCode::MarshallingError.as_i32());
     assert_eq!(watcher.call(&Request::AddWatch(watch("/p", 2))).await, bad);
     assert_eq!(watcher.call(&Request::RemoveWatches(watch("/p", 0))).await, bad);
 }
@@ -137,13 +137,41 @@ async fn a_client_learns_who_it_is_and_what_it_owns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_switched_off_is_neither_announced_nor_served_and_all_else_goes_on() {
+    let off = [Feature::CreateIfNotExists, Feature::MultiRead];
+    let features = off.iter().fold(Features::ALL, |features, feature| features.without(*feature));
+    let node = one_member_with(|options| options.features = features).await;
+    let mut client = RawClient::connect(&node).await;
+    let flags = client.call(&get("/keeper/feature_flags", false)).await;
+    assert!(
+        matches!(flags, Ok(Response::GetData { data: Some(ref data), .. }) if data == &features.flags()),
+        "{flags:?}"
+    );
+    let version = client.call(&get("/keeper/api_version", false)).await;
+    assert!(
+        matches!(version, Ok(Response::GetData { data: Some(ref data), .. }) if data == b"1"),
+        "{version:?}"
+    );
+    let Request::Create(_, new) = create("/new", b"", CreateMode::Persistent) else { unreachable!() };
+    let refused = Err(ErrorCode::Unimplemented.as_i32());
+    let alone = Request::Create(OpCode::CreateIfNotExists, new.clone());
+    assert_eq!(client.call(&alone).await, refused);
+    let multi = Request::Multi(vec![MultiOp::Create(OpCode::CreateIfNotExists, new)]);
+    assert_eq!(client.call(&multi).await, refused);
+    assert_eq!(client.call(&get("/new", false)).await, Err(ErrorCode::NoNode.as_i32()));
+    // An operation of ZooKeeper's own stays, announced or not.
+    let many = client.call(&Request::MultiRead(vec![get("/", false)])).await;
+    assert!(matches!(many, Ok(Response::MultiRead(ref results)) if results.len() == 1), "{many:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clickhouse_reads_what_the_server_can_do_and_nobody_writes_there() {
     let node = one_member().await;
     let mut client = RawClient::connect(&node).await;
     let Ok(Response::GetData { data, stat }) = client.call(&get("/keeper/feature_flags", false)).await else {
         panic!("no flags")
     };
-    assert_eq!((data, stat.data_length), (Some(feature_flags()), 2));
+    assert_eq!((data, stat.data_length), (Some(Features::ALL.flags()), 2));
     let children = client.call(&Request::GetChildren(read("/keeper"))).await;
     let names = ["api_version", "config", "feature_flags"].map(String::from).to_vec();
     assert_eq!(children, Ok(Response::GetChildren { names }));

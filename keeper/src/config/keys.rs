@@ -34,6 +34,7 @@ pub const KEYS: &[Key] = &[
     key("log.segment_bytes", "preAllocSize", "coordination_settings.rotate_log_storage_interval"),
     key("auth.super_digest", "DigestAuthenticationProvider.superDigest", "superdigest"),
     key("quota.enforce", "enforceQuota", ""),
+    key("features.off", "", "feature_flags"),
     key("reconfig.enabled", "reconfigEnabled", "enable_reconfiguration"),
     key("read_only.enabled", "readonlymode.enabled", ""),
     key("cleanup.ttl_period_ms", "znode.container.checkIntervalMs", "coordination_settings.ttl_gc_period_ms"),

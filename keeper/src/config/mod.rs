@@ -11,6 +11,7 @@ use keeper_server::limits::{
     TTL_PERIOD_DEFAULT,
 };
 use keeper_tls::{ClientAuth, TlsConfig};
+use keeper_types::Feature;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub struct Config {
     pub auth: Auth,
     #[serde(default)]
     pub quota: Quota,
+    #[serde(default)]
+    pub features: Features,
     #[serde(default)]
     pub reconfig: Reconfig,
     #[serde(default)]
@@ -242,6 +245,21 @@ pub struct Quota {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+pub struct Features {
+    /// Features of ClickHouse's protocol that are not offered, by their names in the word `ftfl`.
+    pub off: Vec<String>,
+}
+
+impl Features {
+    /// What is left. An unknown name is left out: loading refuses it.
+    pub fn offered(&self) -> keeper_types::Features {
+        let off = self.off.iter().filter_map(|name| Feature::from_key(name));
+        off.fold(keeper_types::Features::ALL, keeper_types::Features::without)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Reconfig {
     /// Clients that may write `/zookeeper/config` change the membership (ZooKeeper `reconfigEnabled`).
     pub enabled: bool,
@@ -350,6 +368,10 @@ impl Config {
                 let known = known.join(" ");
                 return wrong("four_letter_words.allow", format!("`{word}` is none of {known}, nor `*`"));
             }
+        }
+        if let Some(name) = self.features.off.iter().find(|name| Feature::from_key(name).is_none()) {
+            let known: Vec<&str> = Feature::ALL.iter().map(|feature| feature.key()).collect();
+            return wrong("features.off", format!("`{name}` is none of {}", known.join(" ")));
         }
         self.auth.check()?;
         let Cleanup { ttl_period_ms, container_period_ms } = self.cleanup;

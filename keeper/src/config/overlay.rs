@@ -180,6 +180,11 @@ mod tests {
         assert!(error.contains("session") && error.contains("90000"), "{error}");
         let error = load(FILE, &[], &["four_letter_words.allow=[\"ruok\", \"wchx\"]"]).unwrap_err();
         assert!(error.contains("`wchx` is none of"), "{error}");
+        let error = load(FILE, &[], &["features.off=[\"multi_read\", \"multiread\"]"]).unwrap_err();
+        assert!(
+            error.contains("features.off") && error.contains("`multiread` is none of filtered_list"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -246,6 +246,13 @@ impl Store {
         self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
     }
 
+    /// As if so many children had been made.
+    #[cfg(test)]
+    pub fn set_creates(&mut self, id: NodeId, creates: i32) {
+        let pzxid = self.node(id).pzxid;
+        self.set_parent(id, ParentBefore { creates, pzxid });
+    }
+
     fn place(&mut self, node: Node) -> NodeId {
         self.live += 1;
         if let Some(id) = self.free.pop() {

@@ -2,6 +2,7 @@
 
 mod clickhouse;
 mod facts;
+mod golden;
 mod harness;
 mod lifetimes;
 mod model;

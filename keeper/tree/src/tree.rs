@@ -104,9 +104,12 @@ impl Tree {
         Ok((node.data(), node.stat()))
     }
 
-    /// Needs no permission, as in ZooKeeper.
-    pub fn exists(&self, path: &str) -> Result<Stat, ErrorCode> {
-        self.lookup(path).map(|id| self.store.node(id).stat())
+    /// Needs the Read permission, as in ZooKeeper 3.9.5. The only read that looks for NUL.
+    pub fn exists(&self, path: &str, identities: &[AclId]) -> Result<Stat, ErrorCode> {
+        if path.contains('\0') {
+            return Err(ErrorCode::BadArguments);
+        }
+        self.readable(path, identities).map(Node::stat)
     }
 
     /// Few names stand as in ZooKeeper (`order`), many in no particular order.
@@ -139,7 +142,7 @@ impl Tree {
         id.is_some_and(|id| self.store.acls.allows(self.store.node(id).acl, Perms::WRITE, identities))
     }
 
-    /// As [`Tree::exists`], for watches that are set again: any text that names no node is just absent.
+    /// As [`Tree::exists`] without a permission, for watches that are set again.
     pub fn stat(&self, path: &str) -> Option<Stat> {
         self.store.find(path).map(|id| self.store.node(id).stat())
     }
@@ -211,12 +214,12 @@ impl Tree {
         }
     }
 
+    /// For reads: any text that names no node is just absent, and the empty one is the root, as in ZooKeeper.
     pub(crate) fn lookup(&self, path: &str) -> Result<NodeId, ErrorCode> {
-        match self.store.find(path) {
-            Some(id) => Ok(id),
-            None if keeper_types::validate(path).is_err() => Err(ErrorCode::BadArguments),
-            None => Err(ErrorCode::NoNode),
+        if path.is_empty() {
+            return Ok(ROOT);
         }
+        self.store.find(path).ok_or(ErrorCode::NoNode)
     }
 }
 

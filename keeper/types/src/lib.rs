@@ -16,7 +16,7 @@ mod stat;
 pub use acl::{Acl, AclId, Perms};
 pub use error_code::ErrorCode;
 pub use event::{EventKind, EventState, WatchEvent};
-pub use feature::{API_VERSION, Feature, feature_flags};
+pub use feature::{Feature, Features};
 pub use id::{ClusterId, Generation, Origin, Seq, ServerId, SessionId, Zxid};
 pub use op::{OpClass, OpCode};
 pub use path::{CONFIG_PATH, PathError, base_name, is_keeper_path, parent, validate};
@@ -27,3 +27,6 @@ pub use request::{
 };
 pub use response::{ConnectResponse, MultiResult, Response};
 pub use stat::Stat;
+
+#[cfg(test)]
+mod tests;

@@ -87,11 +87,19 @@ impl Network for MemPort {
 /// What one life of a member has applied: index and payload.
 pub type Applied = Arc<Mutex<Vec<(u64, Bytes)>>>;
 
+/// A payload that begins so takes [`SLOW_APPLY`] to apply.
+pub const SLOW: &[u8] = b"slow";
+/// Longer than followers wait for a leader's sign of life.
+pub const SLOW_APPLY: Duration = Duration::from_secs(4);
+
 /// Remembers everything.
 pub struct Recorder(pub Applied);
 
 impl StateMachine for Recorder {
     fn apply(&mut self, index: u64, payload: Bytes) {
+        if payload.starts_with(SLOW) {
+            std::thread::sleep(SLOW_APPLY);
+        }
         let mut applied = self.0.lock().unwrap();
         assert!(applied.last().is_none_or(|(last, _)| *last < index), "index {index} applied twice");
         applied.push((index, payload));

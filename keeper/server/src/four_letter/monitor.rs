@@ -52,13 +52,10 @@ pub fn pfev(reading: &Reading) -> Text {
 }
 
 /// Every flag a client is told of in `/keeper/feature_flags`.
-pub fn ftfl() -> Text {
-    let flags = keeper_types::feature_flags();
+pub fn ftfl(question: &Question<'_>) -> Text {
     let mut text = Text::default();
     for feature in Feature::ALL {
-        let bit = *feature as usize;
-        let on = flags.get(bit / 8).is_some_and(|byte| byte & (0x80 >> (bit % 8)) != 0);
-        put!(text, "{}\t{}", feature.key(), u8::from(on));
+        put!(text, "{}\t{}", feature.key(), u8::from(question.shared.features.has(*feature)));
     }
     text
 }

@@ -67,8 +67,13 @@ fn a_malformed_path_is_bad_arguments_or_has_no_parent() {
         assert_eq!(client.create(path, 0), Err(ErrorCode::NoNode), "{path:?}");
     }
     assert_eq!(client.delete("/a/", -1), Err(ErrorCode::NoNode));
-    assert_eq!(client.tree.exists("x"), Err(ErrorCode::BadArguments));
-    assert_eq!(client.tree.exists("/a/"), Err(ErrorCode::NoNode));
+    // Reads take every text for a path, and the empty one for the root's.
+    assert_eq!(client.tree.exists("x\0", &[]), Err(ErrorCode::BadArguments));
+    for path in ["x", "/a/", "/a//b"] {
+        assert_eq!(client.tree.exists(path, &[]), Err(ErrorCode::NoNode), "{path:?}");
+        assert_eq!(client.tree.get_data(path, &[]).err(), Some(ErrorCode::NoNode), "{path:?}");
+    }
+    assert_eq!(client.tree.exists("", &[]), Ok(client.stat("/")));
 }
 
 #[test]
@@ -140,6 +145,27 @@ fn the_sequence_counts_creations_and_cversion_shows_deletions_too() {
     assert_eq!((stat.cversion, stat.num_children), (5, 1));
     assert_eq!(client.create("/q/x", 0), Ok("/q/x".into()));
     assert_eq!(client.create("/q/n-", 3), Ok("/q/n-0000000004".into()));
+}
+
+/// Nobody makes two thousand million children in a test: the counter is set to where they would have brought it.
+#[test]
+fn a_sequence_number_wraps_as_javas_does() {
+    let mut client = Client::new();
+    assert_eq!(client.create("/q", 0), Ok("/q".into()));
+    let at = client.tree.store.find("/q").expect("there");
+    client.tree.store.set_creates(at, i32::MAX);
+    assert_eq!(client.stat("/q").cversion, -2, "twice the creations, wrapped");
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n-2147483647".into()));
+    assert_eq!(client.stat("/q").cversion, -1);
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483648".into()));
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483647".into()));
+    let mut encoded = Vec::new();
+    client.tree.encode_snapshot(&mut |chunk| encoded.push(chunk));
+    client.tree = Tree::decode_snapshot(encoded.iter().map(|chunk| &chunk[..])).expect("decodes");
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--2147483646".into()));
+    let at = client.tree.store.find("/q").expect("there");
+    client.tree.store.set_creates(at, -5);
+    assert_eq!(client.create("/q/n-", 2), Ok("/q/n--000000005".into()));
 }
 
 #[test]
@@ -397,13 +423,14 @@ fn digests_in_an_acl_are_shown_to_administrators_only() {
 }
 
 #[test]
-fn reading_takes_the_read_permission_but_existing_does_not() {
+fn reading_takes_the_read_permission() {
     let mut client = Client::new();
     assert!(client.create_with("/a", vec![Acl { perms: Perms::WRITE, ..Acl::open() }]).is_ok());
     assert_eq!(client.tree.get_data("/a", &[]).err(), Some(ErrorCode::NoAuth));
     assert_eq!(client.tree.children("/a", &[]).err().map(|code| code.as_i32()), Some(-102));
     assert_eq!(client.tree.get_acl("/a", &[]).err(), Some(ErrorCode::NoAuth));
     assert_eq!(client.check("/a", -1), Err(ErrorCode::NoAuth));
-    assert!(client.tree.exists("/a").is_ok());
+    assert_eq!(client.tree.exists("/a", &[]), Err(ErrorCode::NoAuth));
+    assert!(client.tree.exists("/a", &[identity("super", "")]).is_ok());
     assert!(client.tree.get_data("/a", &[identity("super", "")]).is_ok());
 }
