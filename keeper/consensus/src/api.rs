@@ -8,6 +8,7 @@ use keeper_types::{ClusterId, ServerId};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Writes the state it was taken of, in chunks, to the function it is given. Runs off the apply path.
 pub type SnapshotSource = Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>)) + Send>;
@@ -160,6 +161,8 @@ pub struct Status {
     pub term: u64,
     /// The leader this member follows; itself when it leads.
     pub leader: Option<ServerId>,
+    /// How long the leader had been silent when this member gave it up; zero while it has one, and where none was.
+    pub silence: Duration,
     pub last_log_index: u64,
     /// Highest index known to be committed.
     pub committed_index: u64,

@@ -117,7 +117,7 @@ pub const SNAPSHOT_LOG_FACTOR_MAX: u64 = 8;
 /// Ten heartbeats, and longer than an election.
 pub const LEADER_LOST_AFTER: Duration = Duration::from_secs(3);
 /// How often a member looks whether that is so.
-pub const LEADER_LOOK: Duration = Duration::from_millis(500);
+pub const LEADER_LOOK: Duration = Duration::from_millis(250);
 /// Status is published at most this often while only indexes move.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(10);
 

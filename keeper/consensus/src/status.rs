@@ -96,6 +96,7 @@ pub fn publish(node: &Node) {
     }
     if node.leader_lost.load(Ordering::Relaxed) {
         status.leader = None;
+        status.silence = LEADER_LOST_AFTER;
         if matches!(status.role, Role::Leader | Role::Follower) {
             status.role = Role::Candidate;
         }

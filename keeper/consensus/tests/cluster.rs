@@ -137,8 +137,10 @@ async fn a_leader_without_a_quorum_counts_as_none_until_it_has_one_again() {
     others.iter().for_each(|id| cluster.kill(*id, Loss::Unsynced));
     let lost = cluster.wait_status(leader, "the loss of its quorum", |status| status.leader.is_none()).await;
     assert_eq!(lost.role, Role::Candidate);
+    assert!(lost.silence >= Duration::from_secs(1), "the silence before counts: {:?}", lost.silence);
     cluster.start(others[0]).await;
-    cluster.wait_leader().await;
+    let again = cluster.wait_leader().await;
+    assert_eq!(cluster.on(again).status().silence, Duration::ZERO);
     cluster.write(7u64.to_le_bytes().to_vec()).await;
 }
 

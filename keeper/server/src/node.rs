@@ -355,21 +355,22 @@ impl Node {
         let mut status = self.inner.consensus.watch_status();
         let mut since: Option<Instant> = None;
         loop {
-            let (known, role) = {
+            let (known, role, silence) = {
                 let status = status.borrow_and_update();
-                (status.leader.is_some(), status.role)
+                (status.leader.is_some(), status.role, status.silence)
             };
             // A member of no cluster has nothing to show.
             let lost = !known && !matches!(role, Role::Uninitialized | Role::Failed);
-            self.read_only_after(since.filter(|_| lost).map_or(Duration::ZERO, |at| at.elapsed()));
             match (known, since) {
                 (true, _) => since = None,
-                (false, None) => since = Some(keeper_rt::now()),
+                // What was silent before it was given up was gone already.
+                (false, None) => since = Some(keeper_rt::now() - silence),
                 (false, Some(at)) if at.elapsed() >= LEADERLESS_CLOSE_AFTER => {
                     self.inner.shared.sessions.close_all(CloseReason::NoLeader);
                 }
                 (false, Some(_)) => {}
             }
+            self.read_only_after(since.filter(|_| lost).map_or(Duration::ZERO, |at| at.elapsed()));
             let changed = keeper_rt::timeout(Duration::from_millis(500), status.changed()).await;
             if matches!(changed, Ok(Err(_))) {
                 return;

@@ -67,6 +67,8 @@ pub struct Outbox {
     generation: AtomicU32,
     /// getACL shows this client hashes of digests although it may not change the ACL (`auth.redact_acl = false`).
     shows_digests: AtomicBool,
+    /// A client of ClickHouse: it has read below `/keeper`, which is the first thing that one does.
+    clickhouse: AtomicBool,
 }
 
 impl Outbox {
@@ -79,6 +81,7 @@ impl Outbox {
             session: AtomicI64::new(0),
             generation: AtomicU32::new(0),
             shows_digests: AtomicBool::new(false),
+            clickhouse: AtomicBool::new(false),
         })
     }
 
@@ -100,6 +103,15 @@ impl Outbox {
     /// Set once, with the session.
     pub fn show_digests(&self, show: bool) {
         self.shows_digests.store(show, Ordering::Relaxed);
+    }
+
+    /// The client has asked what ClickHouse's clients ask first.
+    pub fn note_clickhouse(&self) {
+        self.clickhouse.store(true, Ordering::Relaxed);
+    }
+
+    pub fn is_clickhouse(&self) -> bool {
+        self.clickhouse.load(Ordering::Relaxed)
     }
 
     pub fn shows_digests(&self) -> bool {

@@ -86,7 +86,13 @@ impl Reader<'_> {
                 self.list(list, request.op())
             }
             Request::MultiRead(reads) => {
-                let one = |read: &Request<'_>| Ok((reply_op(read.op()), Box::new(self.value(read)?)));
+                let one = |read: &Request<'_>| {
+                    let response = match self.value(read) {
+                        Err(code) if self.outbox.is_clickhouse() => Response::Failed(code),
+                        answer => answer?,
+                    };
+                    Ok((reply_op(read.op()), Box::new(response)))
+                };
                 Ok(Response::MultiRead(reads.iter().map(one).collect()))
             }
             Request::AddWatch(watch) => self.add_watch(watch),

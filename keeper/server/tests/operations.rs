@@ -119,6 +119,18 @@ async fn a_multi_read_answers_each_part_for_itself() {
     );
 }
 
+/// chdb and ClickHouse cast each part to what they asked for: an error without a type ends in `std::bad_cast`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn to_a_client_of_clickhouse_a_failed_part_keeps_its_type() {
+    let node = one_member().await;
+    let mut client = RawClient::connect(&node).await;
+    client.call(&Request::GetData(read("/keeper/feature_flags"))).await.unwrap();
+    let reads = vec![Request::Exists(read("/nothing")), Request::GetData(read("/nothing"))];
+    let answer = client.call(&Request::MultiRead(reads)).await;
+    let failed = |op| Ok((op, Box::new(Response::Failed(ErrorCode::NoNode))));
+    assert_eq!(answer, Ok(Response::MultiRead(vec![failed(OpCode::Exists), failed(OpCode::GetData)])));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_learns_who_it_is_and_what_it_owns() {
     let node = one_member().await;

@@ -80,6 +80,8 @@ pub enum Response {
         error: i32,
     },
     MultiRead(Vec<Result<(OpCode, Box<Response>), ErrorCode>>),
+    /// A failed read inside a multiRead as ClickHouse's clients want it: of its own type, with the error and no body.
+    Failed(ErrorCode),
     Sasl {
         token: Vec<u8>,
     },

@@ -2,7 +2,8 @@
 //! {-1, true, -1}.
 //!
 //! A failed multi has error 0 in the reply header; each of its records is of type -1 and carries its error twice:
-//! in the record's header and as its body. So does each failed read of a multiRead.
+//! in the record's header and as its body. So does each failed read of a multiRead, but for clients of ClickHouse: there
+//! it keeps its type, and has no body.
 
 use crate::jute::{Decoded, Reader, put_stat, put_string};
 use crate::malformed::{Malformed, Problem};
@@ -215,7 +216,8 @@ pub(crate) fn put_read_results(results: &ReadResults, out: &mut BytesMut) {
     for result in results {
         match result {
             Ok((op, response)) => {
-                put_header(op.as_i32(), 0, out);
+                let error = if let Response::Failed(code) = &**response { code.as_i32() } else { 0 };
+                put_header(op.as_i32(), error, out);
                 put_response(response, out);
             }
             Err(code) => put_error(code.as_i32(), out),
@@ -237,6 +239,13 @@ pub(crate) fn read_read_results(reader: &mut Reader<'_>) -> Decoded<ReadResults>
             continue;
         }
         let op = OpCode::from_i32(header.kind).filter(|op| is_read(*op)).ok_or(unknown(header.kind))?;
-        results.push(Ok((op, Box::new(read_response(op, reader)?))));
+        let response = match header.error {
+            0 => read_response(op, reader)?,
+            error => {
+                let value = Malformed::new("multi error", Problem::UnknownValue { value: error });
+                Response::Failed(ErrorCode::from_i32(error).ok_or(value)?)
+            }
+        };
+        results.push(Ok((op, Box::new(response))));
     }
 }

@@ -82,7 +82,7 @@ fn encode_with_body(xid: i32, zxid: i64, out: &mut BytesMut, body: impl FnOnce(&
 
 pub(crate) fn put_response(response: &Response, out: &mut BytesMut) {
     match response {
-        Response::Empty => {}
+        Response::Empty | Response::Failed(_) => {}
         Response::Create { path } | Response::Sync { path } => put_string(out, path),
         Response::Create2 { path, stat } => {
             put_string(out, path);
