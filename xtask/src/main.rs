@@ -21,6 +21,7 @@ mod kube;
 mod local;
 mod paths;
 mod progress;
+mod robustness;
 mod sim;
 mod test;
 mod up;
@@ -59,6 +60,8 @@ enum Task {
     Conformance(conformance::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
     Kills(kills::Arguments),
+    /// Idle sessions by the ten thousand, a storm of returning clients, bad clients beside good ones
+    Robustness(robustness::Arguments),
     /// Run fuzz targets: what decodes bytes from outside
     Fuzz(fuzz::Arguments),
     /// Run a local three-member cluster until Ctrl-C
@@ -95,6 +98,7 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Conformance(arguments) => conformance::run(&arguments).await,
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kills(arguments) => kills::run(&arguments).await,
+        Task::Robustness(arguments) => robustness::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,
         Task::Load(arguments) => local::load(arguments).await,
     }

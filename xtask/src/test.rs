@@ -10,7 +10,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{build, command, compare, conformance, e2e, generate, kills, kube, paths, progress, sim, up};
+use crate::{
+    build, command, compare, conformance, e2e, generate, kills, kube, paths, progress, robustness, sim, up,
+};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -43,6 +45,7 @@ enum Stage {
     Tests,
     Simulation,
     Kills,
+    Robustness,
     Conformance,
     Compare,
     Launcher,
@@ -50,13 +53,14 @@ enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 10] = [
+    const ALL: [Stage; 11] = [
         Stage::Format,
         Stage::Generated,
         Stage::Lints,
         Stage::Tests,
         Stage::Simulation,
         Stage::Kills,
+        Stage::Robustness,
         Stage::Conformance,
         Stage::Compare,
         Stage::Launcher,
@@ -71,6 +75,7 @@ impl Stage {
             Stage::Tests => "tests",
             Stage::Simulation => "simulation",
             Stage::Kills => "kills",
+            Stage::Robustness => "robustness",
             Stage::Conformance => "conformance",
             Stage::Compare => "compare",
             Stage::Launcher => "launcher",
@@ -88,6 +93,7 @@ impl Stage {
             Stage::Tests => cargo_test(),
             Stage::Simulation => simulation(),
             Stage::Kills => kills_stage().await,
+            Stage::Robustness => robustness_stage().await,
             Stage::Conformance => conformance_stage().await,
             Stage::Compare => compare_stage().await,
             Stage::Launcher => go_test(),
@@ -225,6 +231,12 @@ const KILLS: usize = 20;
 async fn kills_stage() -> Result<Counts> {
     let arguments = kills::Arguments { binary: keeper()?, ..kills::Arguments::of(KILLS) };
     kills::run(&arguments).await.map(|()| ONE)
+}
+
+/// Fewer clients and shorter, judged by counts alone: a shared machine's times say nothing.
+async fn robustness_stage() -> Result<Counts> {
+    let passed = robustness::measure(&robustness::Arguments::short(build::keeper()?)).await?;
+    Ok(Counts { passed, failed: 0 })
 }
 
 /// The suites that fit CI's time; the others are named.

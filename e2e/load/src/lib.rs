@@ -1,7 +1,8 @@
 //! castellan-load: load, faults and processes for tests and comparisons. A tool, not a part of the server.
 //!
 //! Reading order: [`bench`] measures any ZooKeeper-speaking server; [`process`] and [`cluster`] run local
-//! three-member clusters of our keeper or of ZooKeeper; [`failover`] kills leaders with a stopwatch.
+//! three-member clusters of our keeper or of ZooKeeper; [`failover`] kills leaders with a stopwatch; [`robustness`] is
+//! unkind to them in other ways.
 //! Errors are `anyhow`: whoever calls shows them to a person.
 #![allow(
     clippy::disallowed_methods,
@@ -18,3 +19,4 @@ pub mod fsync_floor;
 pub mod kills;
 pub mod process;
 pub mod random;
+pub mod robustness;

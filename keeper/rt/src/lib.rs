@@ -14,7 +14,7 @@ mod time;
 pub use process::{OpenFiles, host_name, open_files, os_release};
 pub use random::{Rng, random_bytes, random_u64, rng};
 pub use sim_hook::{Installed, Simulation, SleepFuture, TaskFuture, in_simulation, install};
-pub use task::{JoinError, JoinHandle, Pool, block_on, blocking, spawn, thread};
+pub use task::{JoinError, JoinHandle, Pool, block_on, blocking, spawn, thread, yield_now};
 pub use time::{Elapsed, Instant, Interval, Sleep, interval, now, sleep, sleep_until, timeout, wall_ms};
 
 /// A crash point: stands after each durable step. A no-op in production; a simulation may cut this node's power

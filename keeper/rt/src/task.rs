@@ -113,6 +113,19 @@ where
     handle
 }
 
+/// Lets other tasks run before this one goes on.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Runs blocking work off the runtime's threads; at once, in line, in a simulation.
 #[allow(clippy::disallowed_methods)]
 pub async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, JoinError> {

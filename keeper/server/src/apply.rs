@@ -82,9 +82,12 @@ impl Applier {
 
     /// Answers a write, then the reads that stood behind it, up to the session's next write.
     fn deliver(&self, tree: &Tree, outbox: &Arc<Outbox>, xid: i32, op: OpCode, applied: Applied) {
+        // Dropped after the outbox is let go: it wakes others.
+        let _permit;
         let mut state = outbox.lock();
         match state.queue.pop_front() {
-            Some(Pending::Write { xid: expected, bytes, .. }) if expected == xid => {
+            Some(Pending::Write { xid: expected, bytes, permit, .. }) if expected == xid => {
+                _permit = permit;
                 state.queued_bytes -= bytes
             }
             _ => panic!("outcome of request {xid} ({}) is not the one the connection waits for", op.name()),

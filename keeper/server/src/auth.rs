@@ -4,7 +4,8 @@
 //! Everything here is about one connection. A session that moves on proves itself anew, as in ZooKeeper.
 
 use crate::limits::{
-    CLICKHOUSE_PASSWORD_BYTES_MAX, IDENTITIES_MAX, IDENTITY_BYTES_MAX, SKIP_ACL_WARNING_PERIOD,
+    CLICKHOUSE_PASSWORD_BYTES_MAX, IDENTITIES_BYTES_MAX, IDENTITIES_MAX, IDENTITY_BYTES_MAX,
+    SKIP_ACL_WARNING_PERIOD,
 };
 use crate::outbox::CloseReason;
 use crate::sasl::{Login, Step, Users};
@@ -178,13 +179,19 @@ impl Auth {
 /// Adds what is new. `false` when there would be too many: nothing is added then.
 pub fn add(identities: &mut Arc<[AclId]>, proven: Vec<AclId>) -> bool {
     let new: Vec<AclId> = proven.into_iter().filter(|id| !identities.contains(id)).collect();
-    if identities.len() + new.len() > IDENTITIES_MAX {
+    let bytes: usize = identities.iter().chain(&new).map(identity_bytes).sum();
+    if identities.len() + new.len() > IDENTITIES_MAX || bytes > IDENTITIES_BYTES_MAX {
         return false;
     }
     if !new.is_empty() {
         *identities = identities.iter().cloned().chain(new).collect();
     }
     true
+}
+
+/// What it takes in each write that carries it, more or less.
+pub fn identity_bytes(identity: &AclId) -> usize {
+    identity.scheme.len() + identity.id.len()
 }
 
 fn super_identity(id: &str) -> AclId {

@@ -9,8 +9,8 @@ use crate::dispatch::Dispatch;
 use crate::four_letter::Words;
 use crate::limits::{
     ANSWER_TIME_MAX, CONNECTION_REQUEST_BYTES_MAX, CONNECTION_REQUESTS_MAX, FRAME_STALL_MAX,
-    HANDSHAKE_TIME_MAX, LAST_WORDS_TIME_MAX, OUTBOX_BYTES_PAUSE, READ_CHUNK_BYTES, SESSION_OPEN_TIME_MAX,
-    WRITE_STALL_MAX,
+    HANDSHAKE_TIME_MAX, LAST_WORDS_TIME_MAX, OUTBOX_BYTES_PAUSE, OUTPUT_BYTES_KEPT, READ_CHUNK_BYTES,
+    SESSION_OPEN_TIME_MAX, WRITE_STALL_MAX,
 };
 use crate::outbox::{CloseReason, Outbox};
 use crate::session::{Client, Refused, Rules, Session, open};
@@ -25,12 +25,13 @@ use keeper_types::{AclId, ConnectRequest, ConnectResponse, DialectOptions, Error
 use keeper_wire::dialect::{Dialect, version};
 use keeper_wire::{First, FrameDecoder};
 use std::future::Future;
+use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What every connection of a member is given.
 #[derive(Clone)]
@@ -47,6 +48,8 @@ pub struct Connection<S> {
     stream: S,
     input: BytesMut,
     output: BytesMut,
+    /// Most bytes that `output` has held: what it keeps allocated.
+    output_bytes_peak: usize,
     shared: Arc<Shared>,
     dispatch: Dispatch,
     options: ConnectionOptions,
@@ -91,6 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             stream,
             input: BytesMut::new(),
             output: BytesMut::new(),
+            output_bytes_peak: 0,
             shared,
             dispatch,
             decoder: FrameDecoder::new(options.frame_bytes_max),
@@ -114,9 +118,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let (session, generation) = self.outbox.session();
         // Nothing more is taken in, and what apply still delivers is dropped.
         self.outbox.close(CloseReason::ClosedByClient);
-        self.shared.watches.remove_connection(self.outbox.id);
         self.shared.sessions.detach(session, self.outbox.id);
         self.shared.read_only_clients.detach(session, self.outbox.id);
+        self.shared.watches.remove_connection(self.outbox.id).await;
         self.shared.connections().remove(&self.outbox.id);
         let (remote, connection) = (&self.info.remote, self.outbox.id);
         match end {
@@ -126,7 +130,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             End::Refused(Refused(reason)) => {
                 self.shared.metrics.malformed_total.inc();
-                tracing::warn!(%remote, connection, %session, reason, "connection closed: cannot go on reading");
+                if let Some(left_out) = self.shared.quiet.admit() {
+                    tracing::warn!(%remote, connection, %session, reason, left_out, "connection closed: cannot go on reading");
+                }
             }
         }
     }
@@ -152,6 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         self.info.session.store(session.id().0, Ordering::Relaxed);
         loop {
+            session.resume().await;
             // Frames may be left from before the limits closed the way.
             if let Err(refused) = self.handle_frames(&mut session) {
                 self.take_output();
@@ -161,6 +168,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if let Some(reason) = self.take_output() {
                 self.flush(LAST_WORDS_TIME_MAX).await;
                 return End::Closed(reason);
+            }
+            if session.can_resume() {
+                continue;
             }
             let may_read = self.may_read();
             if may_read {
@@ -284,6 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if let (Some(dialect), Some(frames)) = (&mut self.dialect, &for_dialect) {
             dialect.put(frames, &mut self.output);
         }
+        self.output_bytes_peak = self.output_bytes_peak.max(self.output.len());
         self.shared.metrics.packets_sent.inc_by(sent);
         closing
     }
@@ -485,9 +496,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn note_written(&mut self, len: usize) {
         self.output.advance(len);
         self.written_at = keeper_rt::now();
-        if self.output.is_empty()
-            && let Some(since) = self.ready_since.take()
-        {
+        if !self.output.is_empty() {
+            return;
+        }
+        if self.output_bytes_peak > OUTPUT_BYTES_KEPT {
+            self.output = BytesMut::new();
+            self.output_bytes_peak = 0;
+        }
+        if let Some(since) = self.ready_since.take() {
             self.shared.metrics.observe(Stage::Replied, since.elapsed());
         }
     }
@@ -524,12 +540,21 @@ enum Turn {
     Stalled(&'static str),
 }
 
-/// Reads what there is, up to a chunk.
+/// Reads what there is, up to a chunk. Between requests a connection holds no buffer: of ten thousand, most are idle. And
+/// a request under way keeps alive the bytes that came with it, not a whole chunk.
 fn poll_fill<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
     cx: &mut std::task::Context<'_>,
 ) -> Poll<std::io::Result<usize>> {
+    if input.is_empty() {
+        *input = BytesMut::new();
+        let mut chunk = [MaybeUninit::uninit(); READ_CHUNK_BYTES];
+        let mut chunk = ReadBuf::uninit(&mut chunk);
+        ready!(Pin::new(stream).poll_read(cx, &mut chunk))?;
+        input.extend_from_slice(chunk.filled());
+        return Poll::Ready(Ok(input.len()));
+    }
     input.reserve(READ_CHUNK_BYTES.saturating_sub(input.capacity() - input.len()).min(READ_CHUNK_BYTES));
     tokio_util::io::poll_read_buf(Pin::new(stream), cx, input)
 }

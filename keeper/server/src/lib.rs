@@ -18,6 +18,8 @@ pub mod connection;
 pub mod dispatch;
 /// Batches between dispatch and apply.
 mod in_flight;
+/// Large writes take turns.
+mod large_writes;
 /// Proposed: the leader's end of the dispatchers' connections.
 mod leader;
 /// What a connection still owes its client.
@@ -58,6 +60,8 @@ pub mod listener;
 pub mod metrics;
 /// Numbers under the names of ZooKeeper's and ClickHouse's tools.
 mod numbers;
+/// Bounded log lines about strangers.
+mod quiet;
 /// What clients asked and were answered.
 mod stats;
 /// The same of one connection.

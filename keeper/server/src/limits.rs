@@ -28,6 +28,11 @@ pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// Bytes asked of the socket at once.
 pub const READ_CHUNK_BYTES: usize = 64 * 1024;
+/// A larger buffer of replies is given back once they are written: an idle connection keeps two of these at most.
+pub const OUTPUT_BYTES_KEPT: usize = 2 * 1024;
+/// Connections that wait to be accepted. When a leader dies, thousands come at once; one that finds no room tries again only
+/// after a second. The system may allow fewer (`net.core.somaxconn`).
+pub const ACCEPT_BACKLOG: u32 = 4096;
 /// Client connections of one member by default.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 /// Clients that a guest of the cluster passes on at a time, and the wait for the member it passes them to.
@@ -37,12 +42,37 @@ pub const PASS_ON_DIAL_TIME_MAX: Duration = Duration::from_secs(2);
 pub const IDENTITIES_MAX: usize = 64;
 /// Bytes of one auth packet's data; its length travels in two bytes.
 pub const IDENTITY_BYTES_MAX: usize = 1024;
+/// Bytes of all identities of one connection: they travel with each of its writes.
+pub const IDENTITIES_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of ClickHouse's password in a handshake: the field has 16.
 pub const CLICKHOUSE_PASSWORD_BYTES_MAX: usize = 16;
 /// How often a member says that it checks no ACLs.
 pub const SKIP_ACL_WARNING_PERIOD: Duration = Duration::from_secs(3600);
+/// Log lines about clients that break the protocol or are one too many, in a period; the others are counted.
+pub const STRANGERS_LINES_MAX: u32 = 10;
+pub const STRANGERS_LINES_PERIOD: Duration = Duration::from_secs(1);
 /// Watches of one connection.
 pub const WATCHES_PER_CONNECTION_MAX: usize = 1_000_000;
+/// Watches set or removed under one hold of the locks that every write needs.
+pub const WATCHES_AT_A_TIME: usize = 500;
+/// Tables that the watched paths are spread over: one that grows holds everybody up for its part only.
+pub const WATCH_SHARDS: usize = 256;
+/// A read with a longer reply (estimated) that comes behind a write waits for it on its own connection, instead of being
+/// answered by the task that applies everybody's writes.
+pub const READ_BEHIND_WRITE_BYTES_MAX: usize = 64 * 1024;
+/// So does a read behind so many unanswered requests: the write it comes behind may itself make it a long one.
+pub const READ_BEHIND_REQUESTS_MAX: usize = 64;
+/// Reads of one multiRead under one hold of the tree's lock, bytes of their results, and bytes of all its results.
+pub const MULTI_READS_AT_A_TIME: usize = 100;
+pub const MULTI_READ_BYTES_AT_A_TIME: usize = 256 * 1024;
+pub const MULTI_READ_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A request body of this size is a large write, and so many bytes of them are under way at a time: as much as the largest
+/// frame by default. What a small write waits for the large ones of others is bounded by it.
+pub const LARGE_WRITE_BYTES: usize = 64 * 1024;
+/// So is one whose client has so many bytes of identities.
+pub const LARGE_IDENTITIES_BYTES: usize = 1024;
+pub const LARGE_WRITES_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bytes of writes waiting for dispatch on this member; beyond it connections are not read.
 pub const INGRESS_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -99,6 +129,7 @@ pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 // Both travel with a write: the count in one byte, the length in two.
 const _: () = assert!(IDENTITIES_MAX <= 255 && IDENTITY_BYTES_MAX <= 65_000);
+const _: () = assert!(IDENTITY_BYTES_MAX < IDENTITIES_BYTES_MAX);
 const _: () = assert!(crate::sasl::limits::USER_BYTES_MAX <= IDENTITY_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_MAX < BATCH_BYTES_IN_FLIGHT_MAX);
 const _: () = assert!(OUTBOX_BYTES_PAUSE < OUTBOX_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! The sockets of production: clients, HTTP and admin. Outside the simulator's reach; holds no logic of its own.
 #![allow(clippy::disallowed_methods)]
 
-use crate::limits::{PASS_ON_DIAL_TIME_MAX, PASSED_ON_MAX};
+use crate::limits::{ACCEPT_BACKLOG, PASS_ON_DIAL_TIME_MAX, PASSED_ON_MAX};
 use crate::node::Node;
 use keeper_tls::{Tls, TlsStream};
 use keeper_types::AclId;
@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Pause after a failed accept (too many open files), so that the loop does not spin.
@@ -27,7 +27,13 @@ pub struct ListenError {
 
 /// Opens a listening socket.
 pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address).await.map_err(|cause| ListenError { what, address, cause })
+    let open = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(ACCEPT_BACKLOG)
+    };
+    open().map_err(|cause| ListenError { what, address, cause })
 }
 
 /// Serves clients until the task is dropped.

@@ -210,11 +210,14 @@ impl Node {
             || inner.shared.connections().len() >= inner.connections_max
         {
             inner.shared.metrics.connections_refused_total.inc();
-            tracing::warn!(
-                remote,
-                limit = inner.connections_max,
-                "client refused: too many connections, or stopping"
-            );
+            if let Some(left_out) = inner.shared.quiet.admit() {
+                tracing::warn!(
+                    remote,
+                    limit = inner.connections_max,
+                    left_out,
+                    "client refused: too many connections, or stopping"
+                );
+            }
             return;
         }
         let outbox = Outbox::new(inner.next_connection.fetch_add(1, Ordering::Relaxed));

@@ -3,6 +3,7 @@
 //! Two sides meet here: the connection's task and the apply task. Lock order, never otherwise: tree, outbox,
 //! watches. The apply task never holds the watches while it takes an outbox.
 
+use crate::large_writes::Permit;
 use crate::limits::OUTBOX_BYTES_MAX;
 use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;
@@ -32,7 +33,7 @@ pub enum CloseReason {
 /// A request that could not be answered at once.
 pub enum Pending {
     /// A write under way; its answer comes from apply.
-    Write { xid: i32, op: OpCode, bytes: usize },
+    Write { xid: i32, op: OpCode, bytes: usize, permit: Option<Permit> },
     /// A read behind an unfinished write of its own session: runs right after that write is applied.
     Read { xid: i32, op: OpCode, body: Bytes, identities: Arc<[AclId]> },
     /// The answer stands, only its turn has not come (auth).
@@ -52,6 +53,8 @@ pub struct OutboxState {
     pub held: bool,
     /// Who the client is, for the events that it may hear of.
     pub identities: Arc<[AclId]>,
+    /// The connection's large write may go on.
+    pub permit: Option<Permit>,
     /// Set once: what is in `out` is flushed, then the socket is closed.
     pub closing: Option<CloseReason>,
 }
@@ -134,6 +137,12 @@ impl Outbox {
             state.out.extend_from_slice(reply);
         }
         drop(state);
+        self.wake.notify_one();
+    }
+
+    /// The large write that waits here may go on.
+    pub fn permit(&self, permit: Permit) {
+        self.lock().permit = Some(permit);
         self.wake.notify_one();
     }
 

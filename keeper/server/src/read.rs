@@ -1,15 +1,18 @@
 //! Reads, answered from the local tree: on the connection's task under the reader lock, or on the apply task right
 //! after the write they stand behind. Encodes straight from the tree into the outbox.
 
-use crate::limits::WATCHES_PER_CONNECTION_MAX;
+use crate::limits::{
+    MULTI_READ_BYTES_AT_A_TIME, MULTI_READ_BYTES_MAX, MULTI_READS_AT_A_TIME, WATCHES_AT_A_TIME,
+    WATCHES_PER_CONNECTION_MAX,
+};
 use crate::outbox::Outbox;
 use crate::system;
 use crate::watch::{WatchKind, Watches, encode_event};
 use bytes::BytesMut;
 use keeper_tree::{ChildFilter, Tree};
 use keeper_types::{
-    AclId, ErrorCode, EventKind, Features, ListRequest, OpCode, Request, Response, SetWatchesRequest, Stat,
-    WatchTypeRequest, Zxid, is_keeper_path,
+    AclId, ErrorCode, EventKind, Features, ListRequest, OpCode, ReadRequest, Request, Response,
+    SetWatchesRequest, Stat, WatchTypeRequest, Zxid, is_keeper_path,
 };
 use std::sync::Arc;
 
@@ -23,6 +26,72 @@ pub struct Reader<'a> {
 }
 
 type Answer = Result<Response, ErrorCode>;
+
+/// What each read of a multiRead came to.
+type Reads = Vec<Result<(OpCode, Box<Response>), ErrorCode>>;
+
+/// What a child's name takes in a reply at least, more or less.
+const CHILD_BYTES: usize = 8;
+
+/// Bytes of the reply, estimated without making it; `None` where that would take as long.
+pub fn estimated_bytes(tree: &Tree, request: &Request<'_>) -> Option<usize> {
+    let of = |path: &str, number: fn(&Stat) -> i32| {
+        let stat = tree.stat(path).unwrap_or_default();
+        usize::try_from(number(&stat)).unwrap_or_default()
+    };
+    match request {
+        Request::GetData(read) => Some(of(read.path, |stat| stat.data_length)),
+        Request::GetChildren(ReadRequest { path, .. })
+        | Request::GetChildren2(ReadRequest { path, .. })
+        | Request::FilteredList(ListRequest { path, .. }) => {
+            Some(of(path, |stat| stat.num_children).saturating_mul(CHILD_BYTES))
+        }
+        Request::MultiRead(reads) => reads.iter().map(|read| estimated_bytes(tree, read)).sum(),
+        // They look at any number of nodes.
+        Request::FilteredListWithStatsAndData(_)
+        | Request::GetAllChildrenNumber(_)
+        | Request::ListRecursive(_)
+        | Request::GetEphemerals(_) => None,
+        _ => Some(0),
+    }
+}
+
+pub fn watches_in(watches: &SetWatchesRequest<'_>) -> usize {
+    let SetWatchesRequest { relative_zxid: _, data, exist, child, persistent, persistent_recursive } =
+        watches;
+    [data, exist, child, persistent, persistent_recursive].iter().map(|paths| paths.len()).sum()
+}
+
+/// Puts paths into the list they belong to.
+type Put<'a> = fn(&mut SetWatchesRequest<'a>, Vec<&'a str>);
+
+/// The same watches in requests of [`WATCHES_AT_A_TIME`] at most, in the same order.
+pub fn in_parts<'a>(watches: &SetWatchesRequest<'a>) -> Vec<SetWatchesRequest<'a>> {
+    let SetWatchesRequest { relative_zxid, data, exist, child, persistent, persistent_recursive } = watches;
+    let lists: [(&Vec<&'a str>, Put<'a>); 5] = [
+        (data, |part, paths| part.data = paths),
+        (exist, |part, paths| part.exist = paths),
+        (child, |part, paths| part.child = paths),
+        (persistent, |part, paths| part.persistent = paths),
+        (persistent_recursive, |part, paths| part.persistent_recursive = paths),
+    ];
+    let mut parts = Vec::new();
+    for (paths, put) in lists {
+        for paths in paths.chunks(WATCHES_AT_A_TIME) {
+            let mut part = SetWatchesRequest {
+                relative_zxid: *relative_zxid,
+                data: Vec::new(),
+                exist: Vec::new(),
+                child: Vec::new(),
+                persistent: Vec::new(),
+                persistent_recursive: Vec::new(),
+            };
+            put(&mut part, paths.to_vec());
+            parts.push(part);
+        }
+    }
+    parts
+}
 
 impl Reader<'_> {
     /// Appends the reply (events of setWatches before it) to `out`. Requests that are no reads answer
@@ -86,14 +155,11 @@ impl Reader<'_> {
                 self.list(list, request.op())
             }
             Request::MultiRead(reads) => {
-                let one = |read: &Request<'_>| {
-                    let response = match self.value(read) {
-                        Err(code) if self.outbox.is_clickhouse() => Response::Failed(code),
-                        answer => answer?,
-                    };
-                    Ok((reply_op(read.op()), Box::new(response)))
-                };
-                Ok(Response::MultiRead(reads.iter().map(one).collect()))
+                let (mut results, mut bytes) = (Vec::with_capacity(reads.len()), 0);
+                while results.len() < reads.len() {
+                    self.multi_read(reads, &mut bytes, &mut results)?;
+                }
+                Ok(Response::MultiRead(results))
             }
             Request::AddWatch(watch) => self.add_watch(watch),
             Request::CheckWatches(watch) => {
@@ -121,6 +187,33 @@ impl Reader<'_> {
             }
             _ => Err(ErrorCode::Unimplemented),
         }
+    }
+
+    /// The next reads of a multiRead, as many as one go may have; `results` has those before. The same large node a
+    /// thousand times would be a reply that no memory holds, so `bytes` counts what the results take; too much is an error
+    /// for the whole.
+    pub fn multi_read(
+        &self,
+        reads: &[Request<'_>],
+        bytes: &mut usize,
+        results: &mut Reads,
+    ) -> Result<(), ErrorCode> {
+        let before = *bytes;
+        for read in reads.iter().skip(results.len()).take(MULTI_READS_AT_A_TIME) {
+            let value = match self.value(read) {
+                Err(code) if self.outbox.is_clickhouse() => Ok(Response::Failed(code)),
+                value => value,
+            };
+            *bytes += value.as_ref().map_or(0, value_bytes);
+            if *bytes > MULTI_READ_BYTES_MAX {
+                return Err(ErrorCode::SystemError);
+            }
+            results.push(value.map(|value| (reply_op(read.op()), Box::new(value))));
+            if *bytes - before > MULTI_READ_BYTES_AT_A_TIME {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn leave(&self, wanted: bool, kind: WatchKind, path: &str) -> Result<(), ErrorCode> {
@@ -220,7 +313,7 @@ impl Reader<'_> {
     }
 
     /// Sets a moved client's watches again. What it missed since `relative_zxid` is sent at once, before the reply.
-    fn set_watches(&self, request: &SetWatchesRequest<'_>, out: &mut BytesMut) -> Answer {
+    pub fn set_watches(&self, request: &SetWatchesRequest<'_>, out: &mut BytesMut) -> Answer {
         let since = request.relative_zxid;
         for path in &request.data {
             self.again(WatchKind::Data, path, out, |stat| match stat {
@@ -268,6 +361,19 @@ impl Reader<'_> {
             }
             None => self.leave(true, kind, path),
         }
+    }
+}
+
+/// What is large in the result of a read inside a multiRead.
+fn value_bytes(value: &Response) -> usize {
+    let lengths = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
+    match value {
+        Response::GetData { data, .. } => data.as_ref().map_or(0, Vec::len),
+        Response::GetChildren { names } | Response::GetChildren2 { names, .. } => lengths(names),
+        Response::FilteredListWithStatsAndData { names, data, .. } => {
+            lengths(names) + data.iter().flatten().map(Vec::len).sum::<usize>()
+        }
+        _ => 0,
     }
 }
 

@@ -1,25 +1,48 @@
 //! Stage Admitted: one connection's session. Keeps its requests in order: a read with no unfinished write before
 //! it is answered here and now; anything else takes its place in the outbox's queue.
 
-use crate::auth::{Answer, Auth, AuthOptions};
+use crate::auth::{Answer, Auth, AuthOptions, identity_bytes};
 use crate::batch::{Kind, session_body};
 use crate::dispatch::{Dispatch, Submission};
 use crate::in_flight::Target;
+use crate::large_writes::Permit;
+use crate::limits::{
+    LARGE_IDENTITIES_BYTES, LARGE_WRITE_BYTES, MULTI_READ_BYTES_MAX, MULTI_READS_AT_A_TIME,
+    READ_BEHIND_REQUESTS_MAX, READ_BEHIND_WRITE_BYTES_MAX, WATCHES_AT_A_TIME,
+};
 use crate::outbox::{CloseReason, Outbox, Pending};
-use crate::read::Reader;
+use crate::read::{self, Reader, in_parts};
 use crate::reconfig::Reconfiguring;
 use crate::shared::Shared;
 use crate::stage::Stage;
 use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;
-use keeper_tree::{Applied, Outcome};
-use keeper_types::{AclId, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId};
+use keeper_tree::{Applied, Outcome, Tree};
+use keeper_types::{
+    AclId, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId, SetWatchesRequest,
+};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Refused on a read-only session, as in ZooKeeper (`ReadOnlyRequestProcessor`).
 fn is_write(op: OpCode) -> bool {
     op == OpCode::Sync || matches!(op.class(), OpClass::Write | OpClass::Membership)
+}
+
+/// Too many small steps for one go, wherever it stands.
+fn takes_turns(request: &Request<'_>) -> bool {
+    match request {
+        Request::SetWatches(watches) | Request::SetWatches2(watches) => {
+            read::watches_in(watches) > WATCHES_AT_A_TIME
+        }
+        Request::MultiRead(reads) => reads.len() > MULTI_READS_AT_A_TIME,
+        _ => false,
+    }
+}
+
+/// Too long for the task that applies writes.
+fn is_long(tree: &Tree, request: &Request<'_>) -> bool {
+    read::estimated_bytes(tree, request).is_none_or(|bytes| bytes > READ_BEHIND_WRITE_BYTES_MAX)
 }
 
 /// Far from the ids of the log's sessions, so that no member takes one for the other.
@@ -50,6 +73,16 @@ pub struct Session {
     id: SessionId,
     generation: Generation,
     identities: Arc<[AclId]>,
+    /// A request that takes long: answered by [`resume`](Session::resume), not among others' work. No further one is
+    /// read meanwhile.
+    deferred: Option<Deferred>,
+}
+
+enum Deferred {
+    /// Waits until nothing is before it.
+    Read { xid: i32, op: OpCode, body: Bytes },
+    /// Waits for its permit.
+    Write { xid: i32, op: OpCode, kind: Kind, body: Bytes, received: Instant },
 }
 
 /// The connection cannot go on: not a request of this protocol.
@@ -90,7 +123,8 @@ impl Client {
         outbox.show_digests(auth.unredacted_acl);
         outbox.lock().identities = identities.clone();
         let auth = Auth::new(auth);
-        Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities }
+        let deferred = None;
+        Session { shared, dispatch, outbox, auth, rules, read_only, id, generation, identities, deferred }
     }
 }
 
@@ -166,9 +200,11 @@ impl Session {
             }
             (_, Request::Reconfig(_)) => self.reconfigure(header.xid, frame.slice(body_at..)),
             (_, Request::CloseSession) => {
-                self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received)
+                self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received, None)
             }
-            (_, Request::Sync(_)) => self.write(header.xid, op, Kind::Sync, frame.slice(body_at..), received),
+            (_, Request::Sync(_)) => {
+                self.write(header.xid, op, Kind::Sync, frame.slice(body_at..), received, None)
+            }
             (OpClass::Write, _) => {
                 self.admit_write(header.xid, op, &request, frame.slice(body_at..), received)
             }
@@ -177,25 +213,109 @@ impl Session {
         Ok(op)
     }
 
-    fn read(&self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes) {
+    fn read(&mut self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes) {
         // The tree's lock comes first and keeps apply away from this outbox meanwhile.
         let tree = self.shared.read_tree();
         let mut state = self.outbox.lock();
-        if state.queue.is_empty() {
-            let reader = Reader {
-                tree: &tree,
-                watches: &self.shared.watches,
-                features: self.shared.features,
-                outbox: &self.outbox,
-                identities: &self.identities,
-            };
-            reader.answer(xid, request, &mut state.out);
+        let waiting = state.queue.len();
+        let waits = waiting > READ_BEHIND_REQUESTS_MAX || waiting > 0 && is_long(&tree, request);
+        if waits || takes_turns(request) {
+            state.held = true;
+            self.deferred = Some(Deferred::Read { xid, op, body });
+        } else if state.queue.is_empty() {
+            self.reader(&tree).answer(xid, request, &mut state.out);
         } else {
             state.queue.push_back(Pending::Read { xid, op, body, identities: self.identities.clone() });
         }
     }
 
-    fn admit_write(&self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes, received: Instant) {
+    fn reader<'a>(&'a self, tree: &'a Tree) -> Reader<'a> {
+        Reader {
+            tree,
+            watches: &self.shared.watches,
+            features: self.shared.features,
+            outbox: &self.outbox,
+            identities: &self.identities,
+        }
+    }
+
+    /// The deferred request's turn has come.
+    pub fn can_resume(&self) -> bool {
+        match &self.deferred {
+            None => false,
+            Some(Deferred::Read { .. }) => self.outbox.lock().queue.is_empty(),
+            Some(Deferred::Write { .. }) => self.outbox.lock().permit.is_some(),
+        }
+    }
+
+    /// Goes on with the deferred request, if its turn has come.
+    pub async fn resume(&mut self) {
+        if !self.can_resume() {
+            return;
+        }
+        match self.deferred.take() {
+            None => return,
+            Some(Deferred::Read { xid, op, body }) => self.answer_deferred(xid, op, &body).await,
+            Some(Deferred::Write { xid, op, kind, body, received }) => {
+                let permit = self.outbox.lock().permit.take();
+                self.write(xid, op, kind, body, received, permit);
+            }
+        }
+        self.outbox.lock().held = false;
+    }
+
+    async fn answer_deferred(&self, xid: i32, op: OpCode, body: &[u8]) {
+        match keeper_wire::decode_request(op, body) {
+            Ok(Request::SetWatches(watches) | Request::SetWatches2(watches)) => {
+                self.set_watches(xid, &watches).await;
+            }
+            Ok(Request::MultiRead(reads)) => self.multi_read(xid, &reads).await,
+            Ok(request) => {
+                let tree = self.shared.read_tree();
+                self.reader(&tree).answer(xid, &request, &mut self.outbox.lock().out);
+            }
+            // It decoded when it was admitted.
+            Err(_) => self.reply_now(xid, Err(ErrorCode::MarshallingError)),
+        }
+    }
+
+    /// Part by part, with room for writes and for other clients between: as in ZooKeeper, a change may come in the middle.
+    async fn set_watches(&self, xid: i32, watches: &SetWatchesRequest<'_>) {
+        for part in in_parts(watches) {
+            let set = {
+                let tree = self.shared.read_tree();
+                self.reader(&tree).set_watches(&part, &mut self.outbox.lock().out)
+            };
+            if let Err(code) = set {
+                return self.reply_now(xid, Err(code));
+            }
+            keeper_rt::yield_now().await;
+        }
+        self.reply_now(xid, Ok(()));
+    }
+
+    async fn multi_read(&self, xid: i32, reads: &[Request<'_>]) {
+        // Known beforehand, so that nobody makes us gather what we will not send.
+        let estimate: usize = {
+            let tree = self.shared.read_tree();
+            reads.iter().filter_map(|read| read::estimated_bytes(&tree, read)).sum()
+        };
+        let too_much = (estimate > MULTI_READ_BYTES_MAX).then_some(ErrorCode::SystemError);
+        let mut outcome = too_much.map_or(Ok(()), Err);
+        let (mut results, mut bytes) = (Vec::with_capacity(reads.len()), 0);
+        while outcome.is_ok() && results.len() < reads.len() {
+            outcome = self.reader(&self.shared.read_tree()).multi_read(reads, &mut bytes, &mut results);
+            keeper_rt::yield_now().await;
+        }
+        if let Err(code) = outcome {
+            return self.reply_now(xid, Err(code));
+        }
+        let zxid = self.shared.read_tree().zxid().0;
+        let mut state = self.outbox.lock();
+        keeper_wire::encode_reply(xid, zxid, Ok(&Response::MultiRead(results)), &mut state.out);
+    }
+
+    fn admit_write(&mut self, xid: i32, op: OpCode, request: &Request<'_>, body: Bytes, received: Instant) {
         let grows = !matches!(
             request,
             Request::Delete(_)
@@ -213,23 +333,39 @@ impl Session {
             return;
         }
         let kind = if self.rules.enforce_quota { Kind::QuotaRequest } else { Kind::Request };
-        self.write(xid, op, kind, body, received);
+        let carried: usize = self.identities.iter().map(identity_bytes).sum();
+        if body.len() < LARGE_WRITE_BYTES && carried < LARGE_IDENTITIES_BYTES {
+            return self.write(xid, op, kind, body, received, None);
+        }
+        self.outbox.lock().held = true;
+        self.shared.large_writes.ask(&self.outbox, body.len() + carried);
+        self.deferred = Some(Deferred::Write { xid, op, kind, body, received });
     }
 
-    fn write(&self, xid: i32, op: OpCode, kind: Kind, body: Bytes, received: Instant) {
+    fn write(
+        &self,
+        xid: i32,
+        op: OpCode,
+        kind: Kind,
+        body: Bytes,
+        received: Instant,
+        permit: Option<Permit>,
+    ) {
         self.shared.metrics.observe(Stage::Received, received.elapsed());
         {
             let mut state = self.outbox.lock();
             state.queued_bytes += body.len();
-            state.queue.push_back(Pending::Write { xid, op, bytes: body.len() });
+            state.queue.push_back(Pending::Write { xid, op, bytes: body.len(), permit });
         }
         self.shared.metrics.observe(Stage::Admitted, received.elapsed());
+        let is_request = matches!(kind, Kind::Request | Kind::QuotaRequest);
         self.dispatch.submit(Submission {
             kind,
             session: self.id,
             generation: self.generation,
-            identities: self.identities.clone(),
-            op: matches!(kind, Kind::Request | Kind::QuotaRequest).then_some(op.as_i32()),
+            // Nothing else asks who may do it.
+            identities: if is_request { self.identities.clone() } else { Arc::default() },
+            op: is_request.then_some(op.as_i32()),
             body,
             target: Target::Request { outbox: self.outbox.clone(), xid, op, received },
             submitted: keeper_rt::now(),

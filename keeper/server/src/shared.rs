@@ -2,9 +2,11 @@
 
 use crate::expiry::Expiry;
 use crate::in_flight::InFlight;
+use crate::large_writes::LargeWrites;
 use crate::limits::INGRESS_BYTES_MAX;
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
+use crate::quiet::Quiet;
 use crate::stats::Stats;
 use crate::tally::Info;
 use crate::watch::Watches;
@@ -31,9 +33,12 @@ pub struct Shared {
     pub leaderless: AtomicBool,
     pub in_flight: InFlight,
     pub ingress: Ingress,
+    pub large_writes: LargeWrites,
     pub expiry: Expiry,
     pub metrics: Metrics,
     pub stats: Stats,
+    /// Of log lines about clients that break the protocol, and about clients that are one too many.
+    pub quiet: Quiet,
     pub applied_index: AtomicU64,
     /// No new connections, no new requests: the member is stopping.
     pub stopping: AtomicBool,
@@ -57,9 +62,11 @@ impl Shared {
             leaderless: AtomicBool::new(false),
             in_flight: InFlight::default(),
             ingress: Ingress::default(),
+            large_writes: LargeWrites::default(),
             expiry: Expiry::default(),
             metrics,
             stats: Stats::default(),
+            quiet: Quiet::default(),
             applied_index: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),

@@ -5,10 +5,12 @@
 //! get; a persistent recursive one also gets Created, DataChanged and Deleted of every node below, but no
 //! ChildrenChanged. However many watches of a connection one event meets, it makes one packet.
 
+use crate::limits::{WATCH_SHARDS, WATCHES_AT_A_TIME};
 use crate::outbox::{ConnectionId, Outbox};
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap};
 use keeper_types::{EventKind, EventState, WatchEvent, Zxid};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -57,9 +59,39 @@ impl PathWatches {
     }
 }
 
+/// By path. In shards, since a table that grows moves all it holds, and every write waits meanwhile.
+struct Paths {
+    hasher: DefaultHashBuilder,
+    shards: Vec<HashMap<String, PathWatches>>,
+}
+
+impl Default for Paths {
+    fn default() -> Paths {
+        let shards = (0..WATCH_SHARDS).map(|_| HashMap::new()).collect();
+        Paths { hasher: DefaultHashBuilder::default(), shards }
+    }
+}
+
+impl Paths {
+    /// The shard that the path belongs to.
+    fn of(&mut self, path: &str) -> &mut HashMap<String, PathWatches> {
+        // Other bits than the table itself takes.
+        let at = (self.hasher.hash_one(path) >> 32) as usize % self.shards.len();
+        &mut self.shards[at]
+    }
+
+    fn len(&self) -> usize {
+        self.shards.iter().map(HashMap::len).sum()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&String, &PathWatches)> {
+        self.shards.iter().flatten()
+    }
+}
+
 #[derive(Default)]
 struct Tables {
-    paths: HashMap<String, PathWatches>,
+    paths: Paths,
     /// The same watches by connection. Invariant: mirrors `paths`.
     connections: BTreeMap<ConnectionId, BTreeSet<(WatchKind, Box<str>)>>,
     /// Persistent recursive watches: without any, no event looks at the nodes above its own.
@@ -69,7 +101,7 @@ struct Tables {
 impl Tables {
     /// The watches of one path that an event meets; one-shot ones are taken out.
     fn meet(&mut self, path: &str, event: EventKind, kinds: &[WatchKind], met: &mut Met) {
-        let Some(watches) = self.paths.get_mut(path) else { return };
+        let Some(watches) = self.paths.of(path).get_mut(path) else { return };
         for kind in kinds.iter().copied().filter(|kind| kind.wants(event)) {
             if !kind.is_one_shot() {
                 met.fired.extend(watches.of(kind).iter().map(|(id, outbox)| (*id, outbox.clone())));
@@ -84,7 +116,7 @@ impl Tables {
             }
         }
         if watches.is_empty() {
-            self.paths.remove(path);
+            self.paths.of(path).remove(path);
         }
     }
 
@@ -92,10 +124,10 @@ impl Tables {
         if kind == WatchKind::PersistentRecursive {
             self.recursive -= 1;
         }
-        if let Some(watches) = self.paths.get_mut(path) {
+        if let Some(watches) = self.paths.of(path).get_mut(path) {
             watches.of(kind).remove(&id);
             if watches.is_empty() {
-                self.paths.remove(path);
+                self.paths.of(path).remove(path);
             }
         }
     }
@@ -135,7 +167,7 @@ impl Watches {
             return own.contains(&(kind, Box::from(path)));
         }
         if own.insert((kind, path.into())) {
-            tables.paths.entry_ref(path).or_default().of(kind).insert(outbox.id, outbox.clone());
+            tables.paths.of(path).entry_ref(path).or_default().of(kind).insert(outbox.id, outbox.clone());
             if kind == WatchKind::PersistentRecursive {
                 tables.recursive += 1;
             }
@@ -185,14 +217,27 @@ impl Watches {
         removed > 0
     }
 
-    /// The connection is gone.
-    pub fn remove_connection(&self, id: ConnectionId) {
+    /// The connection is gone. Its watches go part by part: every write waits for the lock.
+    pub async fn remove_connection(&self, id: ConnectionId) {
+        while self.remove_some(id) {
+            keeper_rt::yield_now().await;
+        }
+    }
+
+    /// False when the connection has no watches any more.
+    fn remove_some(&self, id: ConnectionId) -> bool {
         let mut tables = self.lock();
-        let Some(own) = tables.connections.remove(&id) else { return };
-        self.count.fetch_sub(own.len(), Ordering::Relaxed);
-        for (kind, path) in own {
+        let Some(own) = tables.connections.get_mut(&id) else { return false };
+        let some: Vec<_> = std::iter::from_fn(|| own.pop_first()).take(WATCHES_AT_A_TIME).collect();
+        let is_empty = own.is_empty();
+        if is_empty {
+            tables.connections.remove(&id);
+        }
+        self.count.fetch_sub(some.len(), Ordering::Relaxed);
+        for (kind, path) in some {
             tables.remove(id, kind, &path);
         }
+        !is_empty
     }
 
     pub fn summary(&self) -> WatchSummary {
@@ -225,7 +270,7 @@ impl Watches {
     /// As [`list`](Self::list), by path, in no particular order.
     pub fn list_by_path(&self, visit: &mut dyn FnMut(&str, &BTreeSet<ConnectionId>) -> bool) {
         let tables = self.lock();
-        for (path, watches) in &tables.paths {
+        for (path, watches) in tables.paths.iter() {
             let connections = watches.0.iter().flat_map(BTreeMap::keys).copied().collect();
             if !visit(path, &connections) {
                 return;
@@ -276,11 +321,11 @@ mod tests {
             watches.add(&two, kind, "/a", MANY);
         }
         assert_eq!(watches.summary().watches, 8);
-        watches.remove_connection(1);
+        keeper_rt::block_on(watches.remove_connection(1));
         assert_eq!(watches.summary().watches, 4);
         let left: Vec<u64> = watches.fire(EventKind::Deleted, "/a").iter().map(|outbox| outbox.id).collect();
         assert_eq!(left, [2]);
-        watches.remove_connection(2);
+        keeper_rt::block_on(watches.remove_connection(2));
         let left = watches.summary();
         assert_eq!((left.connections, left.paths, left.watches), (0, 0, 0));
     }
@@ -317,7 +362,7 @@ mod tests {
         watches.add(&outbox, WatchKind::PersistentRecursive, "/", MANY);
         assert_eq!(watches.fire(Created, "/ab").len(), 1);
         assert_eq!(watches.fire(Created, "/a/b").len(), 1, "two watches, one packet");
-        watches.remove_connection(1);
+        keeper_rt::block_on(watches.remove_connection(1));
         assert!(watches.fire(Created, "/a").is_empty());
     }
 

@@ -12,7 +12,7 @@ use keeper_types::{
     Acl, AclId, AuthRequest, CreateMode, CreateRequest, ErrorCode, OpCode, Perms, Request, Response,
 };
 use md5::{Digest as _, Md5};
-use support::{Packet, RawClient, connect_request, create, get, one_member_with};
+use support::{Packet, RawClient, connect_request, create, get, one_member_with, set};
 use tokio::io::AsyncWriteExt;
 
 const AUTH_FAILED: i32 = -115;
@@ -280,6 +280,20 @@ async fn floods_of_auth_packets_are_bounded_and_touch_no_other_client() {
         assert!(taken < 100);
     }
     assert_eq!((taken, many.packet().await), (63, Packet::End));
+    // They travel with every write, so their bytes are bounded too.
+    let mut wide = RawClient::connect(&node).await;
+    for user in ["a", "b", "c", "d"] {
+        let auth = format!("{}:p", user.repeat(900));
+        assert_eq!(add_auth(&mut wide, "digest", auth.as_bytes()).await, reply(-4, 0, b""));
+    }
+    for _ in 0..300 {
+        wide.send(&set("/b", b"x")).await;
+    }
+    for _ in 0..300 {
+        assert!(matches!(wide.packet().await, Packet::Reply { error: 0, .. }));
+    }
+    let fifth = add_auth(&mut wide, "digest", &[b'e'; 900]).await;
+    assert_eq!(fifth, reply(-4, AUTH_FAILED, b""));
     let mut long = RawClient::connect(&node).await;
     assert_eq!(add_auth(&mut long, "digest", &[b'a'; 100_000]).await, reply(-4, AUTH_FAILED, b""));
     assert!(bystander.call(&get("/b", false)).await.is_ok());
