@@ -432,6 +432,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         };
         keeper_wire::encode_connect_response(&response, &mut self.output);
         self.written_at = keeper_rt::now();
+        if request.dialect.is_some() {
+            self.outbox.note_clickhouse();
+        }
         if dialect != DialectOptions::default() {
             self.dialect = Some(Box::new(Dialect::new(dialect)));
         }

@@ -225,7 +225,10 @@ impl Reader<'_> {
 
     fn get_data(&self, path: &str, watch: bool) -> Answer {
         let (data, stat) = match system::node(path, self.tree, self.features) {
-            Some(node) => (Some(node.data), node.stat),
+            Some(node) => {
+                self.outbox.note_clickhouse();
+                (Some(node.data), node.stat)
+            }
             None => {
                 let (data, stat) = self.tree.get_data(path, self.identities)?;
                 (data.map(<[u8]>::to_vec), stat)
