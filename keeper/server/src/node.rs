@@ -337,7 +337,7 @@ impl Node {
         tracing::warn!(
             read_only = now,
             "{}",
-            if now { "no quorum: serving reads only" } else { "quorum is back" }
+            if now { "Read-only server started: no quorum, serving reads only" } else { "quorum is back" }
         );
         if !now {
             shared.read_only_clients.close_all(CloseReason::NoLeader);
