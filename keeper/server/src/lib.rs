@@ -25,6 +25,7 @@ mod leader;
 /// What a connection still owes its client.
 mod outbox;
 /// Local reads.
+mod percentiles;
 mod read;
 /// ZooKeeper's `reconfig`.
 mod reconfig;

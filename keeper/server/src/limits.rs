@@ -143,9 +143,6 @@ pub const ANSWERS_BYTES_MAX: usize = 32 << 20;
 pub const ANSWER_BYTES_SMALL: usize = 16 << 10;
 /// A client that does not read a word's answer within this time gets no more of it.
 pub const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
-/// Nodes looked at for the ephemeral nodes of `dump`, and how many of them under one hold of the tree's lock.
-pub const DUMP_NODES_MAX: usize = 1_000_000;
-pub const DUMP_NODES_AT_A_TIME: usize = 1_000;
 /// How long a word waits for the leader to take its wish.
 pub const WISH_TIME_MAX: Duration = Duration::from_secs(2);
 

@@ -1,6 +1,7 @@
 //! What this member's clients have asked and been answered, since the start or since the word `srst`. Atomics only: the
 //! connections' tasks write, words and `/metrics` read.
 
+use crate::percentiles::Buckets;
 use keeper_types::OpCode;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +17,9 @@ pub struct Stats {
     /// From a request's arrival until its reply is on its way to the socket. Pings count as reads, as in ZooKeeper.
     pub reads: Spread,
     pub writes: Spread,
+    /// The same latencies, for percentiles.
+    pub read_buckets: Buckets,
+    pub write_buckets: Buckets,
     /// Bytes of each reply, its frame length included.
     pub reply_bytes: Spread,
     /// Bytes of each batch that this member proposed as the leader.
@@ -47,6 +51,8 @@ impl Default for Stats {
             packets_sent: AtomicU64::new(0),
             reads: Spread::default(),
             writes: Spread::default(),
+            read_buckets: Buckets::default(),
+            write_buckets: Buckets::default(),
             reply_bytes: Spread::default(),
             proposal_bytes: Spread::default(),
             operations: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -73,6 +79,16 @@ impl Stats {
         for spread in [&self.reads, &self.writes, &self.reply_bytes, &self.proposal_bytes] {
             spread.reset();
         }
+        self.read_buckets.reset();
+        self.write_buckets.reset();
+    }
+
+    /// `count` requests of one kind were answered, each after this time.
+    pub fn answered(&self, writes: bool, took: Duration, count: u64) {
+        let (spread, buckets) =
+            if writes { (&self.writes, &self.write_buckets) } else { (&self.reads, &self.read_buckets) };
+        spread.add_duration(took, count);
+        buckets.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), count);
     }
 
     /// Of reads and writes together, microseconds.

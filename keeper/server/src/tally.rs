@@ -153,7 +153,7 @@ impl Tally {
             let count = answers.min(run.count);
             let took = now.saturating_duration_since(run.received);
             self.info.latency.add_duration(took, count);
-            if run.writes { &stats.writes } else { &stats.reads }.add_duration(took, count);
+            stats.answered(run.writes, took, count);
             answers -= count;
             self.outstanding -= count;
             run.count -= count;

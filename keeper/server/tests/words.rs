@@ -149,6 +149,8 @@ async fn mntr_has_the_names_that_exporters_scrape_with_true_numbers() {
         "proposal_count",
         "last_client_response_size",
         "avg_readlatency",
+        "p50_readlatency",
+        "p999_updatelatency",
         "cnt_updatelatency",
         "sum_fsynctime",
         "zxid",
@@ -174,6 +176,8 @@ async fn mntr_has_the_names_that_exporters_scrape_with_true_numbers() {
         assert!(number("zk_open_file_descriptor_count") < number("zk_max_file_descriptor_count"));
     }
     assert!(number("zk_cnt_fsynctime") > 0);
+    assert!(number("zk_p50_updatelatency") <= number("zk_p999_updatelatency"));
+    assert!(number("zk_p999_updatelatency") <= number("zk_max_updatelatency"));
     assert!(number("zk_uptime") < 600_000, "milliseconds since the start");
 
     assert_eq!(ask(&node, "srst").await, "Server stats reset.\n");
@@ -242,8 +246,8 @@ async fn the_smaller_words_have_their_servers_shapes() {
         ("rclc", "ok"),
         ("clrs", "ok"),
         ("jmst", "keeper was not built with jemalloc.\n"),
-        ("rcfg", r"rcfg is not supported: [^\n]+\.\n"),
-        ("rcvr", r"rcvr is not supported: [^\n]+\.\n"),
+        ("rcfg", r"rcfg is not supported: [^\n]+`keeper member add`[^\n]+\.\n"),
+        ("rcvr", r"rcvr is not supported: [^\n]+`keeper member list`[^\n]+\.\n"),
         ("lgrq", "enabled"),
     ] {
         assert_shape(&ask(&node, word).await, shape);

@@ -2,11 +2,9 @@
 //! global one, and only the leader knows when a session expires, so no times are shown.
 
 use super::text::{Text, put};
-use crate::limits::{DUMP_NODES_AT_A_TIME, DUMP_NODES_MAX};
+use crate::limits::ANSWER_BYTES_MAX;
 use crate::shared::Shared;
-use keeper_tree::Tree;
-use keeper_types::AclId;
-use std::collections::{BTreeMap, BTreeSet};
+use keeper_types::SessionId;
 use std::sync::atomic::Ordering;
 
 pub fn dump(shared: &Shared) -> Text {
@@ -21,16 +19,13 @@ pub fn dump(shared: &Shared) -> Text {
         }
     }
     put!(text, "ephemeral nodes dump:");
-    let found = ephemerals(shared, DUMP_NODES_MAX);
-    put!(text, "Sessions with Ephemerals ({}):", found.by_session.len());
-    for (session, paths) in found.by_session {
-        put!(text, "{session:#x}:");
+    let found = ephemerals(shared, ANSWER_BYTES_MAX);
+    put!(text, "Sessions with Ephemerals ({}):", found.len());
+    for (session, paths) in found {
+        put!(text, "{:#x}:", session.0);
         if !paths.iter().all(|path| put!(text, "\t{path}")) {
             return text;
         }
-    }
-    if !found.complete {
-        put!(text, "... cut: only the first {DUMP_NODES_MAX} nodes were looked at");
     }
     put!(text, "Connections dump:");
     let connections = super::connections::all(shared);
@@ -44,44 +39,23 @@ pub fn dump(shared: &Shared) -> Text {
     text
 }
 
-struct Found {
-    by_session: BTreeMap<i64, BTreeSet<String>>,
-    complete: bool,
-}
-
-/// Walks the tree until all ephemeral nodes are found, or `nodes_max` nodes were looked at. Lets writes in between: it
-/// is no view of one moment.
-fn ephemerals(shared: &Shared, nodes_max: usize) -> Found {
-    let everybody = [AclId { scheme: "super".into(), id: String::new() }];
-    let mut found = Found { by_session: BTreeMap::new(), complete: true };
-    let mut waiting = vec![String::from("/")];
-    let (mut looked_at, mut left) = (0, shared.read_tree().counts().ephemerals);
-    while !waiting.is_empty() && left > 0 {
-        let tree = shared.read_tree();
-        for _ in 0..DUMP_NODES_AT_A_TIME {
-            let Some(path) = waiting.pop() else { break };
-            if let Some(owner) = owner(&tree, &path) {
-                left -= 1;
-                found.by_session.entry(owner).or_default().insert(path);
-                if left == 0 {
-                    break;
-                }
-                continue;
-            }
-            let Ok((names, _)) = tree.children(&path, &everybody) else { continue };
-            let room = nodes_max.saturating_sub(looked_at);
-            found.complete &= names.len() <= room;
-            let parent = if path == "/" { "" } else { path.as_str() };
-            let before = waiting.len();
-            waiting.extend(names.take(room).map(|name| format!("{parent}/{name}")));
-            looked_at += waiting.len() - before;
+/// The sessions that own ephemeral nodes, and the nodes' paths, in order. Lets writes in between two sessions: it is no
+/// view of one moment. Once `bytes_max` of paths are held nothing more fits into an answer, and the rest is only counted.
+fn ephemerals(shared: &Shared, bytes_max: usize) -> Vec<(SessionId, Vec<String>)> {
+    let sessions: Vec<SessionId> = shared.read_tree().sessions().map(|session| session.id).collect();
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for session in sessions {
+        let mut paths = shared.read_tree().ephemerals_of(session, "");
+        if paths.is_empty() {
+            continue;
         }
+        if bytes > bytes_max {
+            paths = Vec::new();
+        }
+        bytes += paths.iter().map(String::len).sum::<usize>();
+        found.push((session, paths));
     }
     found
-}
-
-fn owner(tree: &Tree, path: &str) -> Option<i64> {
-    tree.stat(path).map(|stat| stat.ephemeral_owner).filter(|owner| *owner != 0)
 }
 
 #[cfg(test)]
@@ -89,7 +63,7 @@ mod tests {
     use super::*;
     use keeper_tree::{BatchId, Command, CommandOp, Outcome, Readers, Sink};
     use keeper_types::{
-        Acl, CreateMode, CreateRequest, EventKind, Generation, OpCode, Request, ServerId, SessionId, Zxid,
+        Acl, CreateMode, CreateRequest, EventKind, Generation, OpCode, Request, ServerId, Zxid,
     };
 
     struct Deaf;
@@ -130,14 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn ephemeral_nodes_are_found_wherever_they_are() {
-        let shared = with_nodes(3 * DUMP_NODES_AT_A_TIME, 3);
-        let found = ephemerals(&shared, DUMP_NODES_MAX);
-        assert!(found.complete);
-        let paths: Vec<&String> = found.by_session.values().flatten().collect();
-        assert_eq!(paths, ["/plain/0/e0", "/plain/0/e1", "/plain/0/e2"]);
+    fn ephemeral_nodes_are_listed_by_their_sessions() {
+        let shared = with_nodes(1, 3);
+        let found = ephemerals(&shared, ANSWER_BYTES_MAX);
+        let [(session, paths)] = found.as_slice() else { panic!("one session has some: {found:?}") };
+        assert_eq!(paths, &["/plain/0/e0", "/plain/0/e1", "/plain/0/e2"]);
         let text = dump(&shared).finish();
-        let session = found.by_session.keys().next().expect("one");
+        let session = session.0;
         let part = format!(
             "SessionTracker dump:\nGlobal Sessions(1):\n{session:#x}\t5000ms\nephemeral nodes dump:\n\
              Sessions with Ephemerals (1):\n{session:#x}:\n\t/plain/0/e0\n"
@@ -147,8 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_too_large_to_walk_is_named_as_such() {
-        let shared = with_nodes(50, 3);
-        assert!(!ephemerals(&shared, 20).complete);
+    fn a_session_without_ephemeral_nodes_is_not_among_their_owners() {
+        let shared = with_nodes(1, 0);
+        assert!(ephemerals(&shared, ANSWER_BYTES_MAX).is_empty());
+        assert!(dump(&shared).finish().contains("Sessions with Ephemerals (0):\nConnections dump:"));
     }
 }

@@ -120,14 +120,23 @@ pub const WORDS: &[Word] = &[
     ),
     word("clrs", Clickhouse, Partly, LISTED, ALWAYS, "`ok`: nothing is held that could be released"),
     word("lgrq", Clickhouse, Yes, LISTED, ALWAYS, "switches the logging of requests on and off"),
-    word("rcvr", Clickhouse, No, LISTED, ALWAYS, "recovery without a quorum is not done over an open port"),
+    word(
+        "rcvr",
+        Clickhouse,
+        No,
+        LISTED,
+        ALWAYS,
+        "no word makes one member overrule a lost quorum: start a majority of the voters with their \
+         volumes; `keeper member list` names them",
+    ),
     word(
         "rcfg",
         Clickhouse,
         No,
         LISTED,
         ALWAYS,
-        "membership changes go through the admin port: `keeper member`",
+        "no stranger changes the membership: `keeper member add`, `promote`, `remove` or `transfer` with \
+         the admin token, or a client's reconfig",
     ),
     word("jmst", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),
     word("jmfp", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),

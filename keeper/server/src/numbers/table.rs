@@ -5,6 +5,7 @@
 //! `system.metrics` and `system.events`, as its Prometheus endpoint prefixes them.
 
 use super::reading::Reading;
+use crate::percentiles::Buckets;
 use crate::stats::Summary;
 use keeper_consensus::Role;
 use keeper_types::OpCode;
@@ -121,6 +122,11 @@ fn ms(us: u64) -> Option<Value> {
 
 fn average_ms(summary: &Summary) -> Option<Value> {
     Some(Value::Broken(summary.average() / 1_000.0))
+}
+
+/// Zero while nothing was measured, as ZooKeeper prints it; rounded up, but never beyond the longest.
+fn percentile_ms(buckets: &Buckets, all: &Summary, thousandths: u64) -> Option<Value> {
+    ms(buckets.percentile(thousandths).unwrap_or_default().min(all.max))
 }
 
 /// Sizes; unknown while nothing was counted.
@@ -259,6 +265,18 @@ pub const NUMBERS: &[Number] = &[
     mntr("avg_readlatency", &[], Gauge, "Average time of a read, ms", |r| average_ms(&r.reads)),
     mntr("min_readlatency", &[], Gauge, "Shortest time of a read, ms", |r| ms(r.reads.min)),
     mntr("max_readlatency", &[], Gauge, "Longest time of a read, ms", |r| ms(r.reads.max)),
+    mntr("p50_readlatency", &[], Gauge, "Half of the reads took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.read_buckets, &r.reads, 500)
+    }),
+    mntr("p95_readlatency", &[], Gauge, "95 of 100 reads took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.read_buckets, &r.reads, 950)
+    }),
+    mntr("p99_readlatency", &[], Gauge, "99 of 100 reads took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.read_buckets, &r.reads, 990)
+    }),
+    mntr("p999_readlatency", &[], Gauge, "999 of 1000 reads took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.read_buckets, &r.reads, 999)
+    }),
     mntr("cnt_readlatency", &[], Counter, "Reads", |r| whole(r.reads.count)),
     mntr("sum_readlatency", &[], Counter, "Time of all reads, ms", |r| ms(r.reads.sum)),
     prometheus("readlatency_count", Counter, "Reads", |r| whole(r.reads.count)),
@@ -266,6 +284,18 @@ pub const NUMBERS: &[Number] = &[
     mntr("avg_updatelatency", &[], Gauge, "Average time of a write, ms", |r| average_ms(&r.writes)),
     mntr("min_updatelatency", &[], Gauge, "Shortest time of a write, ms", |r| ms(r.writes.min)),
     mntr("max_updatelatency", &[], Gauge, "Longest time of a write, ms", |r| ms(r.writes.max)),
+    mntr("p50_updatelatency", &[], Gauge, "Half of the writes took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.write_buckets, &r.writes, 500)
+    }),
+    mntr("p95_updatelatency", &[], Gauge, "95 of 100 writes took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.write_buckets, &r.writes, 950)
+    }),
+    mntr("p99_updatelatency", &[], Gauge, "99 of 100 writes took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.write_buckets, &r.writes, 990)
+    }),
+    mntr("p999_updatelatency", &[], Gauge, "999 of 1000 writes took no longer, ms", |r| {
+        percentile_ms(&r.shared.stats.write_buckets, &r.writes, 999)
+    }),
     mntr("cnt_updatelatency", &[], Counter, "Writes", |r| whole(r.writes.count)),
     mntr("sum_updatelatency", &[], Counter, "Time of all writes, ms", |r| ms(r.writes.sum)),
     prometheus("updatelatency_count", Counter, "Writes", |r| whole(r.writes.count)),
