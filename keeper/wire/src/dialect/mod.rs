@@ -73,11 +73,13 @@ pub struct Dialect {
     /// Long ids of requests whose replies have not come by, oldest first. As many as the server has under way.
     xids: VecDeque<i64>,
     trace: Option<Trace>,
+    /// A request whose trace context comes behind its frame and is not there yet.
+    untraced: Option<BytesMut>,
 }
 
 impl Dialect {
     pub fn new(options: DialectOptions) -> Dialect {
-        Dialect { options, plain: BytesMut::new(), xids: VecDeque::new(), trace: None }
+        Dialect { options, plain: BytesMut::new(), xids: VecDeque::new(), trace: None, untraced: None }
     }
 
     /// The next request as ZooKeeper frames it, once all of it is there. What of `input` was not needed stays there.
@@ -87,26 +89,52 @@ impl Dialect {
         input: &mut BytesMut,
     ) -> Result<Option<Bytes>, DialectError> {
         if !self.options.compressed {
-            let frame = frames.cut(input)?;
-            return frame.map(|frame| self.shorten(frame)).transpose();
+            return self.next_plain(frames, input);
         }
         loop {
-            if let Some(frame) = frames.cut(&mut self.plain)? {
-                return self.shorten(frame).map(Some);
+            let mut plain = std::mem::take(&mut self.plain);
+            let next = self.next_plain(frames, &mut plain);
+            if !plain.is_empty() {
+                // An idle connection holds no buffer.
+                self.plain = plain;
+            }
+            if let Some(frame) = next? {
+                return Ok(Some(frame));
             }
             if !block::take(input, &mut self.plain)? {
-                if self.plain.is_empty() {
-                    // An idle connection holds no buffer.
-                    self.plain = BytesMut::new();
-                }
                 return Ok(None);
             }
         }
     }
 
+    fn next_plain(
+        &mut self,
+        frames: &FrameDecoder,
+        input: &mut BytesMut,
+    ) -> Result<Option<Bytes>, DialectError> {
+        let frame = match self.untraced.take() {
+            Some(frame) => frame,
+            None => {
+                let Some(frame) = frames.cut(input)? else { return Ok(None) };
+                let mut frame = self.shorten(frame)?;
+                if !self.options.tracing || self.strip_trace(&mut frame)? {
+                    return Ok(Some(frame.freeze()));
+                }
+                frame
+            }
+        };
+        let Some((trace, bytes)) = trace::read_first(input).ok_or(DialectError::Trace)? else {
+            self.untraced = Some(frame);
+            return Ok(None);
+        };
+        input.advance(bytes);
+        self.trace = trace;
+        Ok(Some(frame.freeze()))
+    }
+
     /// Whether part of a request is held here.
     pub fn holds_bytes(&self) -> bool {
-        !self.plain.is_empty()
+        !self.plain.is_empty() || self.untraced.is_some()
     }
 
     /// The trace that the last request came with.
@@ -114,8 +142,8 @@ impl Dialect {
         self.trace.as_ref()
     }
 
-    /// A request in ZooKeeper's form: a short id in front, no trace context behind.
-    fn shorten(&mut self, mut frame: BytesMut) -> Result<Bytes, DialectError> {
+    /// A request with a short id in front.
+    fn shorten(&mut self, mut frame: BytesMut) -> Result<BytesMut, DialectError> {
         if self.options.long_xids {
             let bytes = frame.len();
             let xid = *frame.first_chunk::<LONG_XID_BYTES>().ok_or(DialectError::NoHeader { bytes })?;
@@ -127,13 +155,12 @@ impl Dialect {
             frame.advance(LONG_XID_BYTES - SHORT_XID_BYTES);
             frame[..SHORT_XID_BYTES].copy_from_slice(&short.to_be_bytes());
         }
-        if self.options.tracing {
-            self.strip_trace(&mut frame)?;
-        }
-        Ok(frame.freeze())
+        Ok(frame)
     }
 
-    fn strip_trace(&mut self, frame: &mut BytesMut) -> Result<(), DialectError> {
+    /// Takes the trace context off the end of a frame. `false` when it ends with the request: then the context comes
+    /// behind the frame, not counted in its length, as the handshake's bytes are not. Both are understood.
+    fn strip_trace(&mut self, frame: &mut BytesMut) -> Result<bool, DialectError> {
         const OP_AT: usize = SHORT_XID_BYTES;
         const BODY_AT: usize = OP_AT + 4;
         self.trace = None;
@@ -141,37 +168,47 @@ impl Dialect {
         let op = frame.get(OP_AT..BODY_AT).and_then(|op| op.first_chunk::<4>().copied());
         let op = op.ok_or(DialectError::NoHeader { bytes })?;
         // An unknown operation is answered by its number alone, and a malformed one refused by whoever reads it whole.
-        let Some(op) = OpCode::from_i32(i32::from_be_bytes(op)) else { return Ok(()) };
-        let Ok(body_bytes) = request_bytes(op, &frame[BODY_AT..]) else { return Ok(()) };
+        let Some(op) = OpCode::from_i32(i32::from_be_bytes(op)) else { return Ok(true) };
+        let Ok(body_bytes) = request_bytes(op, &frame[BODY_AT..]) else { return Ok(true) };
+        if frame.len() == BODY_AT + body_bytes {
+            return Ok(false);
+        }
         self.trace = trace::read(&frame[BODY_AT + body_bytes..]).ok_or(DialectError::Trace)?;
         frame.truncate(BODY_AT + body_bytes);
-        Ok(())
+        Ok(true)
     }
 
-    /// Appends whole frames of ours as this client reads them.
-    pub fn put(&mut self, frames: &[u8], out: &mut BytesMut) {
-        match (self.options.long_xids, self.options.compressed) {
-            (false, false) => out.extend_from_slice(frames),
-            (false, true) => block::put(frames, out),
-            (true, false) => self.lengthen(frames, out),
-            (true, true) => {
-                let mut long = BytesMut::with_capacity(frames.len() * 2);
-                self.lengthen(frames, &mut long);
-                block::put(&long, out);
+    /// Appends whole frames of ours as this client reads them. Each is a block of its own: ClickHouse's client waits for
+    /// bytes of the socket before each packet, and would not see a second one in a block that it has unpacked.
+    pub fn put(&mut self, mut frames: &[u8], out: &mut BytesMut) {
+        let mut frame = BytesMut::new();
+        while let Some((length, rest)) = frames.split_first_chunk::<LENGTH_BYTES>() {
+            let length = i32::from_be_bytes(*length);
+            let (payload, later) = rest.split_at((length.max(0) as usize).min(rest.len()));
+            frames = later;
+            match self.options.compressed {
+                false => self.put_frame(length, payload, out),
+                true => {
+                    frame.clear();
+                    self.put_frame(length, payload, &mut frame);
+                    block::put(&frame, out);
+                }
             }
         }
     }
 
-    fn lengthen(&mut self, mut frames: &[u8], out: &mut BytesMut) {
-        while let Some((length, rest)) = frames.split_first_chunk::<LENGTH_BYTES>() {
-            let length = i32::from_be_bytes(*length);
-            let (frame, later) = rest.split_at((length.max(0) as usize).min(rest.len()));
-            frames = later;
+    fn put_frame(&mut self, length: i32, payload: &[u8], out: &mut BytesMut) {
+        match payload.split_first_chunk::<SHORT_XID_BYTES>() {
+            Some((xid, body)) if self.options.long_xids => {
+                out.put_i32(length.saturating_add((LONG_XID_BYTES - SHORT_XID_BYTES) as i32));
+                out.put_i64(self.long(i32::from_be_bytes(*xid)));
+                out.put_slice(body);
+            }
             // Every frame of ours begins with an id.
-            let Some((xid, body)) = frame.split_first_chunk::<SHORT_XID_BYTES>() else { continue };
-            out.put_i32(length.saturating_add((LONG_XID_BYTES - SHORT_XID_BYTES) as i32));
-            out.put_i64(self.long(i32::from_be_bytes(*xid)));
-            out.put_slice(body);
+            _ => {
+                out.put_i32(length);
+                out.put_slice(payload);
+            }
         }
     }
 

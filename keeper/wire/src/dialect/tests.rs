@@ -93,6 +93,57 @@ fn requests_of_every_dialect_become_zookeepers_however_their_bytes_arrive() {
     }
 }
 
+/// The same with the context behind the frame.
+fn framed_behind(options: DialectOptions, xid: i64, request: &Request<'_>, trace: &[u8]) -> BytesMut {
+    let mut frame = framed(options, xid, request, b"");
+    frame.put_slice(trace);
+    frame
+}
+
+#[test]
+fn a_trace_may_come_behind_its_frame_too() {
+    for options in all().filter(|options| options.tracing) {
+        let mut bytes = BytesMut::new();
+        for (xid, trace) in [(1, TRACE), (2, &b"\0"[..]), (3, TRACE)] {
+            bytes.extend_from_slice(&sent(options, &framed_behind(options, xid, &get("/a"), trace)));
+        }
+        for step in [1, 9, bytes.len()] {
+            let (mut dialect, mut input, mut traced) = (Dialect::new(options), BytesMut::new(), Vec::new());
+            for part in bytes.chunks(step) {
+                input.extend_from_slice(part);
+                while let Some(frame) = dialect.next(&frames(), &mut input).unwrap() {
+                    decode_request(OpCode::GetData, decode_header(&frame).unwrap().1).unwrap();
+                    traced.push(dialect.trace().is_some());
+                }
+            }
+            assert_eq!(traced, [true, false, true], "{options:?}, {step} bytes at a time");
+            assert!(input.is_empty() && !dialect.holds_bytes());
+        }
+        for wrong in [&b"\x02"[..], &[&b"\x01"[..], &[b'x'; 5000]].concat(), b"\x01x\n\n\n\n"] {
+            let mut input = sent(options, &framed_behind(options, 1, &get("/a"), wrong));
+            assert_eq!(Dialect::new(options).next(&frames(), &mut input), Err(DialectError::Trace));
+        }
+    }
+}
+
+/// ClickHouse's client waits for the socket before each packet.
+#[test]
+fn each_reply_is_a_block_of_its_own() {
+    let mut dialect = Dialect::new(options(true, false, false));
+    let mut replies = BytesMut::new();
+    for xid in 1..4 {
+        encode_reply(xid, 7, Ok(&Response::Empty), &mut replies);
+    }
+    let mut out = BytesMut::new();
+    dialect.put(&replies, &mut out);
+    for _ in 1..4 {
+        let mut plain = BytesMut::new();
+        assert!(block::take(&mut out, &mut plain).unwrap());
+        assert!(frames().next(&mut plain).unwrap().is_some() && plain.is_empty());
+    }
+    assert!(out.is_empty());
+}
+
 #[test]
 fn replies_carry_the_ids_of_their_requests_and_events_their_own() {
     for options in all() {
@@ -161,7 +212,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(next(plain, &short), DialectError::NoHeader { bytes: 7 });
     let no_op = [&10i32.to_be_bytes()[..], &[0; 10]].concat();
     assert_eq!(next(plain, &no_op), DialectError::NoHeader { bytes: 6 });
-    for trace in [&b""[..], b"\x02", b"\x01x"] {
+    for trace in [b"\x02".as_slice(), b"\x01x"] {
         assert_eq!(next(plain, &framed(plain, 1, &get("/a"), trace)), DialectError::Trace, "{trace:?}");
     }
     let all = options(true, true, true);

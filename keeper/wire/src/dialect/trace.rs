@@ -4,6 +4,10 @@
 use crate::limits::TRACE_STATE_BYTES_MAX;
 use std::fmt;
 
+const LINES: usize = 4;
+/// UUID, span id, flags and line ends beside the state.
+const CONTEXT_BYTES_MAX: usize = TRACE_STATE_BYTES_MAX + 128;
+
 /// Of the caller's span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
@@ -25,6 +29,24 @@ pub(super) fn read(bytes: &[u8]) -> Option<Option<Trace>> {
         (0, []) => Some(None),
         (1, text) => parse(std::str::from_utf8(text).ok()?).map(Some),
         _ => None,
+    }
+}
+
+/// The one that `bytes` begin with, and how many bytes it takes; `Some(None)` while not all of it is there.
+#[allow(clippy::type_complexity)]
+pub(super) fn read_first(bytes: &[u8]) -> Option<Option<(Option<Trace>, usize)>> {
+    match bytes.split_first() {
+        None => Some(None),
+        Some((0, _)) => Some(Some((None, 1))),
+        Some((1, text)) => {
+            let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+            match ends.take(CONTEXT_BYTES_MAX).nth(LINES - 1) {
+                Some(end) => read(&bytes[..1 + end]).map(|trace| Some((trace, 1 + end))),
+                None if text.len() < CONTEXT_BYTES_MAX => Some(None),
+                None => None,
+            }
+        }
+        Some(_) => None,
     }
 }
 
