@@ -58,6 +58,8 @@ pub mod listener;
 pub mod metrics;
 /// Numbers under the names of ZooKeeper's and ClickHouse's tools.
 mod numbers;
+/// Connections of one client address.
+pub mod per_address;
 /// What clients asked and were answered.
 mod stats;
 /// The same of one connection.

@@ -30,6 +30,8 @@ pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
 pub const READ_CHUNK_BYTES: usize = 64 * 1024;
 /// Client connections of one member by default.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
+/// One line a period about clients refused for the connections of their address.
+pub const ADDRESS_REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 /// Identities (auth packets) of one connection.
 pub const IDENTITIES_MAX: usize = 64;
 /// Bytes of one auth packet's data; its length travels in two bytes.

@@ -32,8 +32,10 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
 pub async fn serve_clients(node: Node, listener: TcpListener) {
     loop {
         let (stream, remote) = accept(&listener, "client").await;
+        let Some(place) = node.admit(remote.ip()) else { continue };
         let node = node.clone();
         keeper_rt::spawn("client", async move {
+            let _place = place;
             node.serve_client(stream, remote.to_string(), Vec::new()).await;
         });
     }
@@ -52,8 +54,10 @@ pub struct TlsClients {
 pub async fn serve_tls_clients(node: Node, listener: TcpListener, clients: TlsClients) {
     loop {
         let (stream, remote) = accept(&listener, "client").await;
+        let Some(place) = node.admit(remote.ip()) else { continue };
         let (node, clients) = (node.clone(), clients.clone());
         keeper_rt::spawn("client", async move {
+            let _place = place;
             let remote = remote.to_string();
             let Some(accepted) = clients.tls.accept(stream, &remote).await else { return };
             let proved = clients.identities(accepted.subject);
