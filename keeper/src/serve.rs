@@ -151,6 +151,7 @@ fn node_options(
     options.session_timeout_ms = (config.session.timeout_ms_min, config.session.timeout_ms_max);
     options.frame_bytes_max = config.limits.frame_bytes_max;
     options.connections_max = config.limits.connections_max;
+    options.connections_per_address_max = config.limits.connections_per_address_max;
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
     options.auth = auth_options(&config.auth)?;
     options.rules = Rules {

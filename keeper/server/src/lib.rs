@@ -61,6 +61,8 @@ pub mod listener;
 pub mod metrics;
 /// Numbers under the names of ZooKeeper's and ClickHouse's tools.
 mod numbers;
+/// Connections of one client address.
+pub mod per_address;
 /// Bounded log lines about strangers.
 mod quiet;
 /// What clients asked and were answered.

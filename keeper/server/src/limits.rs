@@ -38,6 +38,8 @@ pub const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 /// Clients that a guest of the cluster passes on at a time, and the wait for the member it passes them to.
 pub const PASSED_ON_MAX: usize = 1_000;
 pub const PASS_ON_DIAL_TIME_MAX: Duration = Duration::from_secs(2);
+/// One line a period about clients refused for the connections of their address.
+pub const ADDRESS_REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 /// Identities (auth packets) of one connection.
 pub const IDENTITIES_MAX: usize = 64;
 /// Bytes of one auth packet's data; its length travels in two bytes.

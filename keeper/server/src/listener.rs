@@ -41,15 +41,20 @@ pub async fn serve_clients(node: Node, listener: TcpListener) {
     let passing = Arc::new(Semaphore::new(PASSED_ON_MAX));
     loop {
         let (stream, remote) = accept(&listener, "client").await;
+        let Some(place) = node.admit(remote.ip()) else { continue };
         if let Some(address) = node.shared().clients_go_to() {
             // Without room the client is closed, and tries another member.
             if let Ok(room) = passing.clone().try_acquire_owned() {
-                keeper_rt::spawn("client-passed-on", pass_on(stream, address, room));
+                keeper_rt::spawn("client-passed-on", async move {
+                    let _place = place;
+                    pass_on(stream, address, room).await;
+                });
             }
             continue;
         }
         let node = node.clone();
         keeper_rt::spawn("client", async move {
+            let _place = place;
             node.serve_client(stream, remote.to_string(), Vec::new()).await;
         });
     }
@@ -80,8 +85,10 @@ pub struct TlsClients {
 pub async fn serve_tls_clients(node: Node, listener: TcpListener, clients: TlsClients) {
     loop {
         let (stream, remote) = accept(&listener, "client").await;
+        let Some(place) = node.admit(remote.ip()) else { continue };
         let (node, clients) = (node.clone(), clients.clone());
         keeper_rt::spawn("client", async move {
+            let _place = place;
             let remote = remote.to_string();
             let Some(accepted) = clients.tls.accept(stream, &remote).await else { return };
             let proved = clients.identities(accepted.subject);

@@ -23,6 +23,7 @@ pub struct Metrics {
     pub packets_sent: Counter,
     pub malformed_total: Counter,
     pub connections_refused_total: Counter,
+    pub connections_refused_for_address: Counter,
 }
 
 /// From a tenth of a millisecond to half a minute.
@@ -59,6 +60,11 @@ impl Default for Metrics {
             counter(&mut registry, "malformed_connections", "Client connections closed for what they sent");
         let connections_refused_total =
             counter(&mut registry, "refused_connections", "Client connections refused for a limit");
+        let connections_refused_for_address = counter(
+            &mut registry,
+            "refused_connections_of_address",
+            "Client connections refused because their address has too many",
+        );
         Metrics {
             registry: Mutex::new(registry),
             stages,
@@ -68,6 +74,7 @@ impl Default for Metrics {
             packets_sent,
             malformed_total,
             connections_refused_total,
+            connections_refused_for_address,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::limits::{
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
+use crate::per_address::{PerAddress, Place};
 use crate::session::Rules;
 use crate::shared::Shared;
 use crate::stage::Stage;
@@ -25,6 +26,7 @@ use keeper_rt::{Instant, Pool};
 use keeper_tree::Perishable;
 use keeper_types::{AclId, ClusterId, Features, ServerId};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub struct NodeOptions {
     pub session_timeout_ms: (i32, i32),
     pub frame_bytes_max: usize,
     pub connections_max: usize,
+    /// Connections from one address; 0: as many as `connections_max` lets in.
+    pub connections_per_address_max: usize,
     /// White list; `*` stands for all.
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
@@ -79,6 +83,7 @@ impl NodeOptions {
             session_timeout_ms: (4_000, 40_000),
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
+            connections_per_address_max: 0,
             four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
@@ -106,6 +111,7 @@ struct Inner {
     dispatch: Dispatch,
     connection: ConnectionOptions,
     connections_max: usize,
+    per_address: Arc<PerAddress>,
     next_connection: AtomicU64,
 }
 
@@ -156,6 +162,7 @@ impl Node {
                 dispatch,
                 connection,
                 connections_max: options.connections_max,
+                per_address: PerAddress::new(options.connections_per_address_max),
                 next_connection: AtomicU64::new(1),
             }),
         };
@@ -197,6 +204,15 @@ impl Node {
 
     pub fn words(&self) -> &Words {
         &self.inner.connection.words
+    }
+
+    /// A place for a connection of this address, to be held as long as it is open; `None`: it has too many already.
+    pub fn admit(&self, address: IpAddr) -> Option<Place> {
+        let place = self.inner.per_address.admit(address);
+        if place.is_none() {
+            self.inner.shared.metrics.connections_refused_for_address.inc();
+        }
+        place
     }
 
     /// Serves one client until either side ends it; `remote` is its `ip:port`, `proved` who it is by what carries its

@@ -29,6 +29,7 @@ pub const KEYS: &[Key] = &[
     key("session.timeout_ms_max", "maxSessionTimeout", "coordination_settings.session_timeout_ms"),
     key("limits.frame_bytes_max", "jute.maxbuffer", "coordination_settings.max_request_size"),
     key("limits.connections_max", "maxCnxns", ""),
+    key("limits.connections_per_address_max", "maxClientCnxns", ""),
     key("four_letter_words.allow", "4lw.commands.whitelist", "four_letter_word_allow_list"),
     key("log.snapshot_log_bytes", "snapSizeLimitInKb", "coordination_settings.snapshot_distance"),
     key("log.segment_bytes", "preAllocSize", "coordination_settings.rotate_log_storage_interval"),

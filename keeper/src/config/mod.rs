@@ -125,11 +125,17 @@ impl Default for Session {
 pub struct Limits {
     pub frame_bytes_max: usize,
     pub connections_max: usize,
+    /// Connections from one address (ZooKeeper `maxClientCnxns`); 0: no limit of its own.
+    pub connections_per_address_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { frame_bytes_max: FRAME_BYTES_MAX_DEFAULT, connections_max: CONNECTIONS_MAX_DEFAULT }
+        Limits {
+            frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            connections_per_address_max: 0,
+        }
     }
 }
 
@@ -452,7 +458,7 @@ impl Config {
             ports.into_iter().filter_map(|(key, address)| Some(line(key, address?.port().to_string())));
         let rest = [
             line("dataDir", self.server.data_dir.display().to_string()),
-            line("maxClientCnxns", self.limits.connections_max.to_string()),
+            line("maxClientCnxns", self.limits.connections_per_address_max.to_string()),
             line("minSessionTimeout", self.session.timeout_ms_min.to_string()),
             line("maxSessionTimeout", self.session.timeout_ms_max.to_string()),
             line("jute.maxbuffer", self.limits.frame_bytes_max.to_string()),

@@ -19,7 +19,6 @@ pub const NOT_YET_SERVED: &[Unserved] = &[
     row("localSessionsEnabled", "false"),
     row("localSessionsUpgradingEnabled", "false"),
     row("enableEagerACLCheck", "false"),
-    row("maxClientCnxns", "0"),
     row("quorum.auth.enableSasl", "false"),
     row("metricsProvider.className", ""),
     row("metricsProvider.httpPort", ""),

@@ -203,6 +203,7 @@ impl ZooCfg {
         if let Some(connections) = self.connections_max {
             config.limits.connections_max = connections;
         }
+        config.limits.connections_per_address_max = self.connections_per_address_max as usize;
         if let Some(bytes) = self.snapshot_log_bytes {
             config.log.snapshot_log_bytes = bytes;
         }

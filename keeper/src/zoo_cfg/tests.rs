@@ -71,6 +71,15 @@ fn keys_and_flags_reach_our_configuration() {
 }
 
 #[test]
+fn connections_of_one_address_are_sixty_unless_said() {
+    for (text, max) in [("", 60), ("maxClientCnxns=0\n", 0), ("maxClientCnxns=3\n", 3)] {
+        let cfg = load(&format!("{LONE}{text}")).unwrap();
+        assert_eq!(cfg.config().unwrap().limits.connections_per_address_max, max, "{text}");
+        assert!(cfg.warnings.is_empty(), "{:?}", cfg.warnings);
+    }
+}
+
+#[test]
 fn the_file_wins_over_a_flag() {
     let cfg = load_with(&format!("{LONE}jute.maxbuffer=2000\n"), None, "-Djute.maxbuffer=3000").unwrap();
     assert_eq!(cfg.frame_bytes_max, Some(2000));
