@@ -631,14 +631,14 @@ impl Reader<'_> {
     }
 
     fn warn_of_unserved(&mut self) {
-        for keys::Unserved { key, harmless } in keys::NOT_YET_SERVED {
+        for keys::Unserved { key, harmless, instead } in keys::NOT_YET_SERVED {
             let family = format!("{key}.");
             let asked = self.settings.iter().filter(|(name, setting)| {
                 (*name == key || (*key == "authProvider" && name.starts_with(&family)))
                     && (harmless.is_empty() || !setting.value.eq_ignore_ascii_case(harmless))
             });
             let lines: Vec<String> = asked
-                .map(|(name, setting)| format!("{}: `{name}` is not served by this version", setting.place))
+                .map(|(name, setting)| format!("{}: `{name}` is not served: {instead}", setting.place))
                 .collect();
             self.warnings.extend(lines);
         }
