@@ -24,8 +24,9 @@ pub const APPENDS_IN_FLIGHT_MAX: usize = 64;
 pub const APPEND_BYTES_IN_FLIGHT_MAX: usize = 32 << 20;
 /// Bytes that one step of applying reads from the log.
 pub const APPLY_READ_BYTES_MAX: usize = 8 << 20;
-/// Entries of so many bytes are applied on Raft's own thread: some tens of microseconds, as long as a change of threads.
-pub const APPLY_INLINE_BYTES_MAX: usize = 8 << 10;
+/// Entries of so many bytes are applied on Raft's own thread: a millisecond or two, less than what a change of threads costs
+/// where processors are few.
+pub const APPLY_INLINE_BYTES_MAX: usize = 128 << 10;
 /// Bytes that are applied before their clients are woken and another task may run.
 pub const APPLY_BATCH_BYTES_MAX: usize = 1 << 20;
 

@@ -72,7 +72,7 @@ async fn raft_goes_on_while_many_bytes_are_applied() {
     let leader = cluster.wait_leader().await;
     let before = cluster.on(leader).status();
     let mut slow = SLOW.to_vec();
-    slow.resize(64 << 10, 0);
+    slow.resize(512 << 10, 0);
     let began = Instant::now();
     cluster.on(leader).propose(Bytes::from(slow)).await.unwrap().await.unwrap();
     assert!(began.elapsed() >= SLOW_APPLY);
