@@ -269,8 +269,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Moves ready bytes from the outbox to the socket's buffer. The reason, when the connection is to end.
     fn take_output(&mut self) -> Option<CloseReason> {
-        let outbox = self.outbox.clone();
-        let mut state = outbox.lock();
+        let mut state = self.outbox.lock();
         let had = self.output.len();
         let mut for_dialect = None;
         if had == 0 {

@@ -25,7 +25,6 @@ mod leader;
 /// What a connection still owes its client.
 mod outbox;
 /// Local reads.
-mod percentiles;
 mod read;
 /// ZooKeeper's `reconfig`.
 mod reconfig;
@@ -63,6 +62,8 @@ pub mod metrics;
 mod numbers;
 /// Connections of one client address.
 pub mod per_address;
+/// Latencies by share of requests, for `mntr`.
+mod percentiles;
 /// Bounded log lines about strangers.
 mod quiet;
 /// What clients asked and were answered.

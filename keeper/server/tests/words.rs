@@ -2,24 +2,22 @@
 //! quorum, clients that do not read, and the words that act.
 #![allow(clippy::disallowed_methods)]
 
+#[path = "support/mesh.rs"]
+mod mesh;
 mod support;
 
-use bytes::Bytes;
-use keeper_consensus::{Conn, DialError, Member, NetFuture, Network, Precondition, Role};
+use keeper_consensus::Role;
 use keeper_server::four_letter::WORDS;
 use keeper_server::{Node, NodeOptions};
-use keeper_types::{ClusterId, CreateMode, Request, ServerId};
+use keeper_types::{CreateMode, Request};
+use mesh::three_members;
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{
-    RawClient, WAIT, create, exists, get, member_of_no_cluster, one_member, one_member_with, ready, set,
-    socket,
+    RawClient, WAIT, create, exists, get, member_of_no_cluster, one_member, one_member_with, set, socket,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::mpsc;
 
 fn every_word(options: &mut NodeOptions) {
     options.four_letter_words = BTreeSet::from(["*".to_owned()]);
@@ -343,68 +341,6 @@ async fn csnp_makes_a_snapshot_now() {
     assert_ne!(numbers(&mntr)["zk_latest_snapshot_size"], "0");
 }
 
-/// Members of one process dial each other by name.
-#[derive(Clone, Default)]
-struct Mesh(Arc<Mutex<BTreeMap<String, mpsc::Sender<Conn>>>>);
-
-struct Port {
-    mesh: Mesh,
-    address: String,
-}
-
-impl Network for Port {
-    fn dial<'a>(&'a self, address: &'a str) -> NetFuture<'a, Result<Conn, DialError>> {
-        Box::pin(async move {
-            let listener =
-                self.mesh.0.lock().expect("no panic").get(address).cloned().ok_or(DialError::Refused)?;
-            let (to_them, from_us) = mpsc::channel::<Bytes>(64);
-            let (to_us, from_them) = mpsc::channel::<Bytes>(64);
-            let theirs = Conn { sender: to_us, receiver: from_us, remote: self.address.clone() };
-            listener.send(theirs).await.map_err(|_| DialError::Refused)?;
-            Ok(Conn { sender: to_them, receiver: from_them, remote: address.into() })
-        })
-    }
-
-    fn listen(&self) -> NetFuture<'_, io::Result<mpsc::Receiver<Conn>>> {
-        Box::pin(async move {
-            let (sender, receiver) = mpsc::channel(64);
-            self.mesh.0.lock().expect("no panic").insert(self.address.clone(), sender);
-            Ok(receiver)
-        })
-    }
-}
-
-async fn three_members() -> Vec<Node> {
-    let mesh = Mesh::default();
-    let member = |number: u64| Member {
-        id: ServerId(number),
-        peer_address: format!("member-{number}:1"),
-        client_address: format!("member-{number}:2"),
-        name: format!("member-{number}"),
-        election_port: 0,
-    };
-    let mut nodes = Vec::new();
-    for number in 1..=3 {
-        let port = Port { mesh: mesh.clone(), address: format!("member-{number}:1") };
-        let node = member_of_no_cluster(|options| {
-            every_word(options);
-            options.network = Arc::new(port);
-        })
-        .await;
-        nodes.push(node);
-    }
-    let first = nodes[0].consensus();
-    first.bootstrap(ClusterId([7; 16]), member(1)).await.expect("founded");
-    for number in 2..=3 {
-        first.add_learner(member(number), Precondition::default()).await.expect("added");
-        first.promote(ServerId(number), Precondition::default()).await.expect("promoted");
-    }
-    for node in &nodes {
-        ready(node).await;
-    }
-    nodes
-}
-
 async fn until(what: &str, holds: impl Fn() -> bool) {
     let deadline = keeper_rt::now() + WAIT;
     while !holds() {
@@ -415,7 +351,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leadership_is_asked_for_and_yielded() {
-    let nodes = three_members().await;
+    let nodes = three_members(every_word).await;
     let leads = |node: &Node| node.consensus().status().role == Role::Leader;
     until("member 1 leads", || leads(&nodes[0])).await;
     let mntr = ask(&nodes[0], "mntr").await;
