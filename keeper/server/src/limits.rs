@@ -106,6 +106,8 @@ pub const LEADERLESS_CLOSE_AFTER: Duration = Duration::from_secs(4);
 
 /// Servers named in one reconfig.
 pub const RECONFIG_SERVERS_MAX: usize = 64;
+/// Bytes of the argument of the word `rcfg`.
+pub const RECONFIG_TEXT_BYTES_MAX: usize = 64 << 10;
 /// How often a reconfig looks for a leader, and how long it may take in all.
 pub const RECONFIG_TRIES_MAX: usize = 20;
 pub const RECONFIG_TIME_MAX: Duration = Duration::from_secs(20);

@@ -145,7 +145,13 @@ impl Node {
         keeper_rt::spawn("dispatcher", dispatcher.run());
         keeper_rt::spawn("dispatch-accept", leader::serve(shared.clone(), consensus.clone(), incoming));
         let started = keeper_rt::now();
-        let words = Words::new(options.four_letter_words, consensus.clone(), options.configuration, started);
+        let words = Words::new(
+            options.four_letter_words,
+            consensus.clone(),
+            options.configuration,
+            options.rules.reconfig,
+            started,
+        );
         let connection = ConnectionOptions {
             frame_bytes_max: options.frame_bytes_max,
             timeout_ms: options.session_timeout_ms,

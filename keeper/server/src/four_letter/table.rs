@@ -132,11 +132,11 @@ pub const WORDS: &[Word] = &[
     word(
         "rcfg",
         Clickhouse,
-        No,
+        Yes,
         LISTED,
         ALWAYS,
-        "no stranger changes the membership: `keeper member add`, `promote`, `remove` or `transfer` with \
-         the admin token, or a client's reconfig",
+        "changes the membership for whoever asks, so only where the white list names it (`*` does not) and \
+         `reconfig.enabled` is set; priorities have no effect",
     ),
     word("jmst", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),
     word("jmfp", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),
