@@ -7,6 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 pub struct StatusCollector {
     node: Node,
@@ -32,8 +33,8 @@ impl Collector for StatusCollector {
         let (zxid, counts) = (tree.zxid().0, tree.counts());
         drop(tree);
         let ready = self.node.readiness() == Readiness::Ready;
-        let watches = shared.watches.summary();
-        let gauges: [(&str, &str, i64); 18] = [
+        let (watches, digests) = (shared.watches.summary(), &shared.digests);
+        let gauges: [(&str, &str, i64); 20] = [
             ("ready", "1 when clients should be sent here", i64::from(ready)),
             ("is_leader", "1 on the leader", i64::from(status.role == Role::Leader)),
             ("has_leader", "1 when a leader is known", i64::from(status.leader.is_some())),
@@ -52,6 +53,12 @@ impl Collector for StatusCollector {
             ("connections", "Client connections of this member", shared.connections().len() as i64),
             ("watches", "Watches of this member's clients", watches.watches as i64),
             ("disk_full", "1 while writes are refused for want of room", i64::from(shared.is_disk_full())),
+            ("tree_differs", "1 when this member's tree is known to be wrong", i64::from(digests.differs())),
+            (
+                "digest_agreed_index",
+                "Log index at which the members' trees were last the same",
+                digests.agreed_index.load(Ordering::Relaxed) as i64,
+            ),
         ];
         for (name, help, value) in gauges {
             let metric = ConstGauge::new(value);

@@ -334,6 +334,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
         };
+        if self.shared.digests.differs() {
+            tracing::info!(remote = %self.info.remote, "client sent to the next member: this one's tree is wrong");
+            self.reject(request);
+            return None;
+        }
         if self.shared.read_only.load(Ordering::Relaxed) {
             return self.connect_read_only(request, asked, timeout_ms, password);
         }

@@ -15,7 +15,7 @@ pub mod batch;
 /// Received, Replied: a client's socket.
 pub mod connection;
 /// Dispatched: writes into batches, batches to the leader.
-pub mod dispatch;
+mod dispatch;
 /// Batches between dispatch and apply.
 mod in_flight;
 /// Large writes take turns.
@@ -35,6 +35,8 @@ pub mod session;
 
 /// The end of containers and TTL nodes.
 mod cleanup;
+/// Whether the members hold the same tree.
+pub mod digests;
 /// Who lives, by the leader's clock.
 mod expiry;
 /// The node object.

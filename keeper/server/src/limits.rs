@@ -118,6 +118,11 @@ pub const CONTAINER_PERIOD_DEFAULT: Duration = Duration::from_secs(60);
 /// Nodes looked at in one go, while readers share the tree; ends of nodes proposed in one go.
 pub const CLEANUP_LOOKS_MAX: usize = 10_000;
 
+/// How often the members compare their trees, while something is written.
+pub const DIGEST_PERIOD_DEFAULT: Duration = Duration::from_secs(10);
+/// Marks that reports are kept of; reports on their way.
+pub const DIGEST_MARKS_KEPT: usize = 8;
+
 /// A member is caught up when it has applied all but this many of the entries it knows to be committed.
 pub const READY_LAG_ENTRIES_MAX: u64 = 1_000;
 

@@ -25,6 +25,7 @@ pub enum CloseReason {
     SlowReader,
     NoLeader,
     OutcomeUnknown,
+    TreeDiffers,
     AuthFailed,
     Malformed,
     ShuttingDown,

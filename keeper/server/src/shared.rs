@@ -1,5 +1,6 @@
 //! What the tasks of one member share. Belongs to a node object: two nodes of one process share nothing.
 
+use crate::digests::{DigestState, Reports};
 use crate::expiry::Expiry;
 use crate::in_flight::InFlight;
 use crate::large_writes::LargeWrites;
@@ -40,6 +41,7 @@ pub struct Shared {
     /// Of log lines about clients that break the protocol, and about clients that are one too many.
     pub quiet: Quiet,
     pub applied_index: AtomicU64,
+    pub digests: DigestState,
     /// No new connections, no new requests: the member is stopping.
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
@@ -51,8 +53,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(metrics: Metrics, features: Features) -> Arc<Shared> {
-        Arc::new(Shared {
+    /// And what this member has to report of its tree.
+    pub fn new(metrics: Metrics, features: Features) -> (Arc<Shared>, Reports) {
+        let (digests, reports) = DigestState::new();
+        let shared = Arc::new(Shared {
             features,
             tree: ShardedLock::new(Tree::new()),
             watches: Watches::default(),
@@ -68,11 +72,13 @@ impl Shared {
             stats: Stats::default(),
             quiet: Quiet::default(),
             applied_index: AtomicU64::new(0),
+            digests,
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
             clients_go_to: Mutex::default(),
             connections: Mutex::default(),
-        })
+        });
+        (shared, reports)
     }
 
     /// Never held across an await.

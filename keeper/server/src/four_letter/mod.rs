@@ -221,6 +221,7 @@ impl Words {
 fn service(status: &Status, shared: &Shared) -> Service {
     match status.role {
         Role::Uninitialized | Role::Failed => Service::None,
+        _ if shared.digests.differs() => Service::None,
         _ if shared.read_only.load(Ordering::Relaxed) => Service::ReadOnly,
         _ if status.leader.is_some() => Service::ReadWrite,
         Role::Learner | Role::Follower | Role::Candidate | Role::Leader => Service::None,
