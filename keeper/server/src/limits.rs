@@ -95,6 +95,8 @@ pub const RESEND_STALL: Duration = Duration::from_secs(2);
 /// looked over for expiry.
 pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
 pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
+/// Sessions whose connections broke that the next touch tells of.
+pub const SESSIONS_LEFT_MAX: usize = 65_536;
 /// Sessions named in one touch frame.
 pub const TOUCHES_PER_FRAME_MAX: usize = 8_192;
 /// A member that knows no leader for so long does not let a new client wait for one.

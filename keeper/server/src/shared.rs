@@ -1,10 +1,10 @@
 //! What the tasks of one member share. Belongs to a node object: two nodes of one process share nothing.
 
 use crate::digests::{DigestState, Reports};
-use crate::expiry::Expiry;
+use crate::expiry::{Expiry, Touch};
 use crate::in_flight::InFlight;
 use crate::large_writes::LargeWrites;
-use crate::limits::INGRESS_BYTES_MAX;
+use crate::limits::{INGRESS_BYTES_MAX, SESSIONS_LEFT_MAX};
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
 use crate::quiet::Quiet;
@@ -12,6 +12,7 @@ use crate::stats::Stats;
 use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
+use keeper_rt::Instant;
 use keeper_tree::Tree;
 use keeper_types::{Features, Generation, SessionId};
 use std::collections::BTreeMap;
@@ -114,11 +115,19 @@ impl Shared {
 
 /// The sessions whose clients are connected here, and on which connection.
 #[derive(Default)]
-pub struct LocalSessions(Mutex<BTreeMap<SessionId, Arc<Outbox>>>);
+pub struct LocalSessions {
+    here: Mutex<BTreeMap<SessionId, Arc<Outbox>>>,
+    /// Sessions whose connections broke since the last touch, and when.
+    left: Mutex<Vec<(SessionId, Instant)>>,
+}
 
 impl LocalSessions {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<Outbox>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_left(&self) -> MutexGuard<'_, Vec<(SessionId, Instant)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session lives on this connection from now on; an older connection of it is closed.
@@ -130,11 +139,19 @@ impl LocalSessions {
         }
     }
 
-    /// The connection is gone; a newer one of the same session stays.
+    /// The connection is gone; a newer one of the same session stays. A session's timeout runs from here on: as long as
+    /// there was a connection, there was a client.
     pub fn detach(&self, session: SessionId, connection: ConnectionId) {
         let mut sessions = self.lock();
-        if sessions.get(&session).is_some_and(|outbox| outbox.id == connection) {
-            sessions.remove(&session);
+        if !sessions.get(&session).is_some_and(|outbox| outbox.id == connection) {
+            return;
+        }
+        sessions.remove(&session);
+        drop(sessions);
+        let mut left = self.lock_left();
+        // Beyond the limit the last touch counts.
+        if left.len() < SESSIONS_LEFT_MAX {
+            left.push((session, keeper_rt::now()));
         }
     }
 
@@ -158,9 +175,15 @@ impl LocalSessions {
         }
     }
 
-    /// Sessions whose clients have shown a sign of life since the last call.
-    pub fn take_active(&self) -> Vec<SessionId> {
-        self.lock().iter().filter(|(_, outbox)| outbox.take_active()).map(|(id, _)| *id).collect()
+    /// Sessions whose clients have shown a sign of life since the last call, and how long ago.
+    pub fn take_active(&self) -> Vec<Touch> {
+        let touch = |(id, outbox): (&SessionId, &Arc<Outbox>)| {
+            Some(Touch { session: *id, age: outbox.take_active()? })
+        };
+        let mut touches: Vec<Touch> = self.lock().iter().filter_map(touch).collect();
+        let left = std::mem::take(&mut *self.lock_left());
+        touches.extend(left.into_iter().map(|(session, at)| Touch { session, age: at.elapsed() }));
+        touches
     }
 
     pub fn close_all(&self, reason: CloseReason) {
