@@ -70,6 +70,7 @@ fn arrows_between_our_crates_are_those_of_the_map() {
                 "keeper-client",
                 "keeper-consensus",
                 "keeper-log",
+                "keeper-tree",
                 "keeper-tls",
             ]),
         ),

@@ -14,6 +14,8 @@ pub mod auth;
 pub mod batch;
 /// Received, Replied: a client's socket.
 pub mod connection;
+/// The same in words.
+pub mod describe;
 /// Dispatched: writes into batches, batches to the leader.
 mod dispatch;
 /// Batches between dispatch and apply.

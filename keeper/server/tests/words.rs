@@ -248,6 +248,7 @@ async fn the_smaller_words_have_their_servers_shapes() {
         ("rcfg", r"rcfg is not executed because it is not in the whitelist.\n"),
         ("rcvr", r"rcvr is not supported: [^\n]+`keeper member list`[^\n]+\.\n"),
         ("lgrq", "enabled"),
+        ("stgs", r"stage\tcount\tp50_us\tp99_us\tp999_us\tmax_us\n([a-z]+(\t\d+){5}\n){8}"),
     ] {
         assert_shape(&ask(&node, word).await, shape);
     }
@@ -331,6 +332,12 @@ async fn csnp_makes_a_snapshot_now() {
     let node = one_member_with(every_word).await;
     let mut client = RawClient::connect(&node).await;
     client.call(&create("/n", b"", CreateMode::Persistent)).await.unwrap();
+    let committed = ask(&node, "stgs").await;
+    let committed = committed.lines().find(|line| line.starts_with("committed\t")).expect("a row");
+    let times: Vec<u64> = committed.split('\t').skip(1).map(|cell| cell.parse().unwrap()).collect();
+    // The session and the node.
+    assert_eq!(times[0], 2);
+    assert!(times[1] > 0 && times[1..].is_sorted(), "{committed}");
     let index: u64 = ask(&node, "csnp").await.parse().expect("an index");
     assert!(index > 0);
     let deadline = keeper_rt::now() + WAIT;

@@ -1,6 +1,7 @@
 //! The commands, their flags, and what their exit codes mean.
 
 mod data;
+mod files;
 mod member;
 mod output;
 mod status;
@@ -32,6 +33,12 @@ enum Command {
     Status(status::StatusCommand),
     /// Membership: bootstrap, add, promote, remove, transfer.
     Member(member::MemberCommand),
+    /// Show or check the log in a stopped member's data folder.
+    #[command(subcommand)]
+    Log(files::LogCommand),
+    /// Show or check the snapshots in a stopped member's data folder.
+    #[command(subcommand)]
+    Snapshot(files::SnapshotCommand),
     /// Print a node's data.
     Get(data::Get),
     /// Change a node's data.
@@ -83,6 +90,8 @@ impl Cli {
             Command::Dev(dev) => Ok(dev.run()?),
             Command::Status(command) => output::block_on(command.run()),
             Command::Member(command) => output::block_on(command.run()),
+            Command::Log(command) => output::block_on(command.run()),
+            Command::Snapshot(command) => output::block_on(command.run()),
             Command::Get(command) => output::block_on(command.run()),
             Command::Set(command) => output::block_on(command.run()),
             Command::Create(command) => output::block_on(command.run()),

@@ -190,6 +190,7 @@ impl Words {
             "ydld" => actions::ydld(question).into(),
             "rclc" | "clrs" => "ok".into(),
             "lgrq" => actions::lgrq(question).into(),
+            "stgs" => monitor::stgs(shared).finish(),
             "rcfg" if self.reconfig => rcfg::rcfg(question).await,
             "rcfg" => rcfg::switched_off(),
             "jmst" | "jmfp" | "jmep" | "jmdp" => "keeper was not built with jemalloc.\n".into(),
