@@ -7,10 +7,10 @@ use crate::tree::Tree;
 /// Paths with quotas are few and their lengths not counted.
 const QUOTA_BYTES: usize = 200;
 
-/// What an entry of a B-tree takes: its leaves are two thirds full in the mean, and nodes above them and the allocator
-/// add a tenth.
+/// What an entry of a B-tree takes. Ids mostly grow, which leaves each leaf half full; the nodes above the leaves and the
+/// allocator add a tenth.
 const fn in_b_tree(bytes: usize) -> usize {
-    bytes * 3 / 2 * 11 / 10
+    bytes * 2 * 11 / 10
 }
 
 impl Tree {
