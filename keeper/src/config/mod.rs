@@ -429,6 +429,9 @@ impl Config {
                     "is missing: name the file with the authorities of the other side",
                 );
             }
+            if section.crl_file.is_some() && (section.ca_file.is_none() || section.client_auth() == ClientAuth::None) {
+                return wrong(&at("crl_file"), "has a meaning where certificates of the other side are checked: set ca_file");
+            }
             if place != "tls" && section.client_auth.is_some_and(|asked| asked != ClientAuth::Required) {
                 return wrong(&at("client_auth"), "can only be \"required\" here; it need not be set");
             }
@@ -496,6 +499,7 @@ mod tests {
             certificate_file: file(),
             key_file: file(),
             ca_file: file(),
+            crl_file: file(),
             client_auth: Some(ClientAuth::Required),
             certificate_password_file: file(),
             ca_password_file: file(),

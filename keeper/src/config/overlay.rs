@@ -157,6 +157,10 @@ mod tests {
             ("[tls]\ncertificate_file = \"/c\"\n", "no port uses it"),
             ("[peer_tls]\ncertificate_file = \"/c\"\n", "peer_tls.ca_file: is missing"),
             ("[admin_tls]\nca_file = \"/c\"\n", "admin_tls.certificate_file: is missing"),
+            (
+                "[listen]\nclient_tls = \"0.0.0.0:2281\"\n[tls]\ncertificate_file = \"/c\"\ncrl_file = \"/d\"\n",
+                "tls.crl_file: has a meaning where",
+            ),
             ("[auth]\nx509_super = \"CN=a\"\n", "auth.x509_super: needs a section [tls]"),
             (
                 "[peer_tls]\ncertificate_file = \"/c\"\nca_file = \"/d\"\nclient_auth = \"none\"\n",

@@ -8,8 +8,6 @@ pub const NOT_YET_SERVED: &[Unserved] = &[
     row("ssl.protocol", "", "TLS 1.2 and 1.3 are offered; switch a version off in your clients"),
     row("ssl.enabledProtocols", "", "TLS 1.2 and 1.3 are offered; switch a version off in your clients"),
     row("ssl.ciphersuites", "", "only suites with forward secrecy and authenticated encryption are offered"),
-    row("ssl.crl", "false", "give out short-lived certificates: new files are taken over without a restart"),
-    row("ssl.ocsp", "false", "give out short-lived certificates: new files are taken over without a restart"),
     row(
         "sslQuorum",
         "false",

@@ -6,17 +6,18 @@ mod guest;
 mod keys;
 mod properties;
 mod servers;
+mod tls;
 
 use crate::config::{Config, ConfigError};
 use founding::Founding;
 use keeper_server::four_letter::{ALL_WORDS, find};
 use keeper_server::sasl::{Users, UsersError};
-use keeper_tls::{Password, TlsConfig};
 use properties::{Setting, Settings};
 use servers::SERVERS_MAX;
 pub use servers::ServerLine;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use tls::{Family, Tls};
 
 /// Variables with `-D` flags, the later over the earlier, as ZooKeeper's scripts put them together.
 pub const FLAG_VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
@@ -83,47 +84,6 @@ pub struct ZooCfg {
     pub warnings: Vec<String>,
     /// Lines for `info`: keys that have no effect here, with the reason.
     pub remarks: Vec<String>,
-}
-
-/// `ssl.*` of the client port.
-#[derive(Clone, Debug, Default)]
-#[allow(dead_code, reason = "see ZooCfg")]
-pub struct Tls {
-    pub key_store: Option<PathBuf>,
-    pub key_store_password: Option<String>,
-    pub key_store_type: Option<String>,
-    pub trust_store: Option<PathBuf>,
-    pub trust_store_password: Option<String>,
-    pub trust_store_type: Option<String>,
-    pub client_auth: ClientAuth,
-}
-
-impl Tls {
-    /// Kinds of stores are told by their content.
-    fn config(&self) -> TlsConfig {
-        let password = |text: &Option<String>| text.as_ref().map(Password::new);
-        TlsConfig {
-            certificate_file: self.key_store.clone(),
-            certificate_password: password(&self.key_store_password),
-            ca_file: self.trust_store.clone(),
-            ca_password: password(&self.trust_store_password),
-            client_auth: Some(match self.client_auth {
-                ClientAuth::None => keeper_tls::ClientAuth::None,
-                ClientAuth::Want => keeper_tls::ClientAuth::Optional,
-                ClientAuth::Need => keeper_tls::ClientAuth::Required,
-            }),
-            ..TlsConfig::default()
-        }
-    }
-}
-
-/// `ssl.clientAuth`; ZooKeeper's default is to need a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientAuth {
-    None,
-    Want,
-    #[default]
-    Need,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -340,7 +300,7 @@ impl Reader<'_> {
             connections_per_address_max: self.number("maxClientCnxns", 0, 1 << 20)?.unwrap_or(60) as u32,
             snapshot_log_bytes: self.snapshot_log_bytes()?,
             super_digest: self.text("DigestAuthenticationProvider.superDigest"),
-            tls: self.tls()?,
+            tls: self.tls(Family::Clients)?,
             sasl: self.sasl()?,
             read_only_mode: self.flag("readonlymode.enabled")?,
             extended_types: self.flag("extendedTypesEnabled")?,
@@ -545,34 +505,6 @@ impl Reader<'_> {
         self.settings
             .retain(|key, setting| key != "snapSizeLimitInKb" || !setting.value.starts_with(['-', '0']));
         Ok(self.number("snapSizeLimitInKb", 1, 1 << 32)?.map(|kib| kib << 10))
-    }
-
-    fn tls(&mut self) -> Result<Tls, ZooCfgError> {
-        let client_auth = match self.take("ssl.clientAuth") {
-            None => ClientAuth::default(),
-            Some(setting) => match setting.value.to_ascii_lowercase().as_str() {
-                "none" => ClientAuth::None,
-                "want" => ClientAuth::Want,
-                "need" => ClientAuth::Need,
-                _ => return Err(Self::wrong("ssl.clientAuth", &setting, "none, want or need")),
-            },
-        };
-        Ok(Tls {
-            key_store: self.path("ssl.keyStore.location"),
-            key_store_password: self.password("ssl.keyStore.password", "ssl.keyStore.passwordPath")?,
-            key_store_type: self.text("ssl.keyStore.type"),
-            trust_store: self.path("ssl.trustStore.location"),
-            trust_store_password: self.password("ssl.trustStore.password", "ssl.trustStore.passwordPath")?,
-            trust_store_type: self.text("ssl.trustStore.type"),
-            client_auth,
-        })
-    }
-
-    /// The file wins over the value, as in ZooKeeper.
-    fn password(&mut self, key: &str, file_key: &str) -> Result<Option<String>, ZooCfgError> {
-        let value = self.text(key);
-        let Some(setting) = self.take(file_key) else { return Ok(value) };
-        read(Path::new(&setting.value), &setting.place).map(|text| Some(text.trim_end().to_owned()))
     }
 
     fn sasl(&mut self) -> Result<Sasl, ZooCfgError> {

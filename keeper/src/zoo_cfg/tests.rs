@@ -14,11 +14,11 @@ fn load_with(text: &str, myid: Option<&str>, flags: &str) -> Result<ZooCfg, Stri
     ZooCfg::load(&file, environment).map_err(|error| error.to_string())
 }
 
-fn load(text: &str) -> Result<ZooCfg, String> {
+pub(super) fn load(text: &str) -> Result<ZooCfg, String> {
     load_with(text, Some("1"), "")
 }
 
-const LONE: &str = "dataDir=DATA\nclientPort=2181\n";
+pub(super) const LONE: &str = "dataDir=DATA\nclientPort=2181\n";
 const THREE: &str = "dataDir=DATA\nclientPort=2181\nserver.3=127.0.0.1:6:7\nserver.1=127.0.0.1:2:3\n\
                      server.2=127.0.0.1:4:5:observer\n";
 

@@ -16,6 +16,10 @@ pub struct TlsConfig {
     /// The authorities that the other side's certificate has to come from: PEM or a keystore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
+    /// Revocation lists of those authorities, PEM. Set, a certificate has to be on no list, and a current one of each
+    /// authority above it has to be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crl_file: Option<PathBuf>,
     /// Whether clients must prove a certificate. Unset: `required` where there is a `ca_file`, else `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_auth: Option<ClientAuth>,
@@ -39,6 +43,7 @@ impl Default for TlsConfig {
             certificate_file: None,
             key_file: None,
             ca_file: None,
+            crl_file: None,
             client_auth: None,
             verify_names: true,
             certificate_password_file: None,

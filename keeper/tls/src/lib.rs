@@ -2,7 +2,7 @@
 //! counted and explained, new files taken over without a restart.
 //!
 //! To read in order: `config` (what a configuration says), `material` and `keystore` (files into certificates and
-//! keys), `verify` (whom to believe), `tls` (a port's TLS, reloading), `refusal` (why a handshake failed), `client`
+//! keys), `trust` and `verify` (whom to believe), `tls` (a port's TLS, reloading), `refusal` (why a handshake failed), `client`
 //! (the dialling side of commands), `stream`, and what certificates say of themselves: `certificate`, `subject`, `der`.
 //!
 //! Nothing here is simulated: members of a simulation are joined by pipes.
@@ -21,6 +21,7 @@ mod refusal;
 mod stream;
 mod subject;
 mod tls;
+mod trust;
 mod verify;
 
 pub use client::{ClientFiles, ClientTls};

@@ -14,6 +14,8 @@ pub enum Reason {
     NotYetValid,
     WrongName,
     WrongPurpose,
+    Revoked,
+    RevocationUnknown,
     BadCertificate,
     Incompatible,
     RefusedByOtherSide,
@@ -22,7 +24,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 16] = [
         Reason::PlainText,
         Reason::TimedOut,
         Reason::Closed,
@@ -32,6 +34,8 @@ impl Reason {
         Reason::NotYetValid,
         Reason::WrongName,
         Reason::WrongPurpose,
+        Reason::Revoked,
+        Reason::RevocationUnknown,
         Reason::BadCertificate,
         Reason::Incompatible,
         Reason::RefusedByOtherSide,
@@ -51,6 +55,8 @@ impl Reason {
             Reason::NotYetValid => "not_yet_valid",
             Reason::WrongName => "wrong_name",
             Reason::WrongPurpose => "wrong_purpose",
+            Reason::Revoked => "revoked",
+            Reason::RevocationUnknown => "revocation_unknown",
             Reason::BadCertificate => "bad_certificate",
             Reason::Incompatible => "incompatible",
             Reason::RefusedByOtherSide => "refused_by_other_side",
@@ -80,6 +86,10 @@ impl Reason {
             }
             Reason::WrongPurpose => {
                 "its certificate is not for this use: a client needs clientAuth, a member both uses"
+            }
+            Reason::Revoked => "its certificate stands on a list in crl_file: find out who uses it, issue another",
+            Reason::RevocationUnknown => {
+                "crl_file has no current list of an authority above its certificate: put the newest ones there"
             }
             Reason::BadCertificate => "its certificate is not sound: issue another",
             Reason::Incompatible => "it knows no TLS version or cipher of ours (1.2 and 1.3): update it",
@@ -134,8 +144,14 @@ impl Reason {
                 CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
                     Reason::WrongPurpose
                 }
+                CertificateError::Revoked => Reason::Revoked,
+                CertificateError::UnknownRevocationStatus
+                | CertificateError::ExpiredRevocationList
+                | CertificateError::ExpiredRevocationListContext { .. } => Reason::RevocationUnknown,
                 _ => Reason::BadCertificate,
             },
+            // A list that its authority has not signed.
+            Error::InvalidCertRevocationList(_) => Reason::RevocationUnknown,
             _ => Reason::Malformed,
         }
     }

@@ -7,11 +7,12 @@ use crate::counts::{Counts, Share};
 use crate::limits::{HANDSHAKE_TIME_MAX, HANDSHAKES_MAX, PEER_HANDSHAKE_TIME_MAX, RELOAD_PERIOD};
 use crate::material::{Files, TlsError};
 use crate::refusal::Reason;
-use crate::verify::{AnyName, Clients, with_claim};
+use crate::trust::Trust;
+use crate::verify::with_claim;
 use rustls::crypto::CryptoProvider;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -269,31 +270,38 @@ fn load(port: Port, config: &TlsConfig, files: &Files, counts: &Counts) -> Resul
             "the certificate in use has expired; renew it"
         );
     }
-    let authorities = files.authorities()?;
+    let trust = files.trust()?;
     let asked = port.client_auth(config);
-    let authorities = match (asked, authorities) {
+    let trust = match (asked, trust) {
         (ClientAuth::None, _) => None,
         (ClientAuth::Optional | ClientAuth::Required, None) => {
             let why = "is not set, but certificates of the other side are to be checked: name the file with their \
                        authorities";
             return Err(TlsError { file: format!("ca_file of the {} port", port.name()), why: why.into() });
         }
-        (ClientAuth::Optional | ClientAuth::Required, authorities) => authorities,
+        (ClientAuth::Optional | ClientAuth::Required, trust) => trust,
     };
+    let lists_due_s = trust.as_ref().and_then(|trust| trust.revoked.as_ref()?.due_s());
+    if lists_due_s.is_some_and(|due| due < keeper_rt::wall_ms() / 1_000) {
+        tracing::error!(
+            port = port.name(),
+            "a revocation list is out of date: certificates of its authority are refused; put a new one into crl_file"
+        );
+    }
     let resolver = Arc::new(SingleCertAndKey::from(own.key));
-    let acceptor = acceptor(port, asked, authorities.clone(), &provider, resolver.clone())?;
-    let connector = match (port, authorities) {
-        (Port::Peer, Some(roots)) => Some(connector(config.verify_names, roots, &provider, resolver)?),
+    let acceptor = acceptor(port, asked, trust.as_ref(), &provider, resolver.clone())?;
+    let connector = match (port, trust) {
+        (Port::Peer, Some(trust)) => Some(connector(config.verify_names, &trust, &provider, resolver)?),
         _ => None,
     };
-    counts.loaded(own.facts.not_after_s);
+    counts.loaded(own.facts.not_after_s, lists_due_s);
     Ok(Loaded { acceptor, connector })
 }
 
 fn acceptor(
     port: Port,
     asked: ClientAuth,
-    authorities: Option<Arc<RootCertStore>>,
+    trust: Option<&Trust>,
     provider: &Arc<CryptoProvider>,
     resolver: Arc<SingleCertAndKey>,
 ) -> Result<TlsAcceptor, TlsError> {
@@ -301,18 +309,11 @@ fn acceptor(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(error.to_string()))?;
-    let builder = match authorities {
+    let builder = match trust {
         None => builder.with_no_client_auth(),
-        Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-            let verifier =
-                if asked == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
-            builder.with_client_cert_verifier(Arc::new(Clients {
-                inner: verifier.build().map_err(|error| wrong(error.to_string()))?,
-                roots,
-                algorithms: provider.signature_verification_algorithms,
-                takes_version_1: port == Port::Client,
-            }))
+        Some(trust) => {
+            let clients = trust.clients(asked == ClientAuth::Optional, port == Port::Client)?;
+            builder.with_client_cert_verifier(Arc::new(clients))
         }
     };
     let mut config = builder.with_cert_resolver(resolver);
@@ -328,7 +329,7 @@ fn acceptor(
 
 fn connector(
     verify_names: bool,
-    roots: Arc<RootCertStore>,
+    trust: &Trust,
     provider: &Arc<CryptoProvider>,
     resolver: Arc<SingleCertAndKey>,
 ) -> Result<TlsConnector, TlsError> {
@@ -337,12 +338,9 @@ fn connector(
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(wrong)?;
-    let builder = if verify_names {
-        builder.with_root_certificates(roots)
-    } else {
-        let algorithms = provider.signature_verification_algorithms;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName { roots, algorithms }))
-    };
+    // `dangerous` for a verifier of our own choice: rustls' own, or one that looks at everything but the name.
+    let verifier = trust.servers(verify_names)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = builder.with_client_cert_resolver(resolver);
     config.resumption = rustls::client::Resumption::disabled();
     Ok(TlsConnector::from(Arc::new(config)))

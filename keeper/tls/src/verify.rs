@@ -193,6 +193,8 @@ fn fits_tls13(scheme: SignatureScheme) -> bool {
 pub struct AnyName {
     pub roots: Arc<RootCertStore>,
     pub algorithms: WebPkiSupportedAlgorithms,
+    /// Looks a certificate up in revocation lists, where there are any: as a client's, for a member's is for both uses.
+    pub unrevoked: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl ServerCertVerifier for AnyName {
@@ -212,6 +214,9 @@ impl ServerCertVerifier for AnyName {
             now,
             self.algorithms.all,
         )?;
+        if let Some(unrevoked) = &self.unrevoked {
+            unrevoked.verify_client_cert(end_entity, intermediates, now)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 
