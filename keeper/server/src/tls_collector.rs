@@ -100,7 +100,9 @@ impl Collector for TlsCollector {
         let help = "1 while the certificate files cannot be used and the old ones still are";
         self.gauges(&mut encoder, "tls_files_unusable", help, |tls| i64::from(tls.counts().is_stale()))?;
         let help = "When the certificate in use expires, seconds since 1970";
-        self.gauges(&mut encoder, "tls_certificate_not_after_seconds", help, |tls| tls.counts().not_after_s())?;
+        self.gauges(&mut encoder, "tls_certificate_not_after_seconds", help, |tls| {
+            tls.counts().not_after_s()
+        })?;
         self.lists_due(&mut encoder)
     }
 }

@@ -8,9 +8,7 @@ use crate::trust::{Revoked, Trust};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{
-    CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer,
-};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use std::io::Read;
@@ -158,8 +156,9 @@ impl Blob {
             }
         }
         if lists.is_empty() {
-            return Err(self
-                .error("holds no revocation list; PEM with `-----BEGIN X509 CRL-----` is expected"));
+            return Err(
+                self.error("holds no revocation list; PEM with `-----BEGIN X509 CRL-----` is expected")
+            );
         }
         Ok(Revoked { file: self.file.display().to_string(), lists })
     }

@@ -13,6 +13,7 @@ pub enum Reason {
     Expired,
     NotYetValid,
     WrongName,
+    WrongAddress,
     WrongPurpose,
     Revoked,
     RevocationUnknown,
@@ -24,7 +25,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 16] = [
+    pub const ALL: [Reason; 17] = [
         Reason::PlainText,
         Reason::TimedOut,
         Reason::Closed,
@@ -33,6 +34,7 @@ impl Reason {
         Reason::Expired,
         Reason::NotYetValid,
         Reason::WrongName,
+        Reason::WrongAddress,
         Reason::WrongPurpose,
         Reason::Revoked,
         Reason::RevocationUnknown,
@@ -54,6 +56,7 @@ impl Reason {
             Reason::Expired => "expired",
             Reason::NotYetValid => "not_yet_valid",
             Reason::WrongName => "wrong_name",
+            Reason::WrongAddress => "wrong_address",
             Reason::WrongPurpose => "wrong_purpose",
             Reason::Revoked => "revoked",
             Reason::RevocationUnknown => "revocation_unknown",
@@ -84,10 +87,16 @@ impl Reason {
             Reason::WrongName => {
                 "its certificate does not carry the dialled name: add the name, or set verify_names = false"
             }
+            Reason::WrongAddress => {
+                "its certificate does not carry the address it comes from: add it as an IP address among the \
+                 alternative names, or set verify_client_addresses = false"
+            }
             Reason::WrongPurpose => {
                 "its certificate is not for this use: a client needs clientAuth, a member both uses"
             }
-            Reason::Revoked => "its certificate stands on a list in crl_file: find out who uses it, issue another",
+            Reason::Revoked => {
+                "its certificate stands on a list in crl_file: find out who uses it, issue another"
+            }
             Reason::RevocationUnknown => {
                 "crl_file has no current list of an authority above its certificate: put the newest ones there"
             }
@@ -115,6 +124,14 @@ impl Reason {
             None if error.kind() == io::ErrorKind::TimedOut => Reason::TimedOut,
             // Whatever else the stream says is the end of the connection.
             None => Reason::Closed,
+        }
+    }
+
+    /// The same of who came to us: there is no dialled name, only the address it comes from.
+    pub(crate) fn of_client(error: &io::Error) -> Reason {
+        match Reason::of(error) {
+            Reason::WrongName => Reason::WrongAddress,
+            reason => reason,
         }
     }
 

@@ -1,8 +1,10 @@
 //! The other side's certificates: which authorities they may come from, and which of them were revoked.
 
 use crate::certificate;
-use crate::client;
+use crate::config::{ClientAuth, TlsConfig};
 use crate::material::TlsError;
+use crate::suites::provider;
+use crate::tls::Port;
 use crate::verify::{AnyName, Clients};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
@@ -36,24 +38,26 @@ impl Revoked {
 }
 
 impl Trust {
-    pub fn clients(&self, optional: bool, takes_version_1: bool) -> Result<Clients, TlsError> {
-        let algorithms = client::provider().signature_verification_algorithms;
+    /// `port` and `config`: of the port that clients come to.
+    pub fn clients(&self, port: Port, config: &TlsConfig) -> Result<Clients, TlsError> {
+        let optional = port.client_auth(config) == ClientAuth::Optional;
+        let algorithms = provider().signature_verification_algorithms;
         let inner = self.chains(optional).map_err(|error| self.wrong(&error))?;
-        // Those of version 1 are checked by hand, and no list is read there.
-        let takes_version_1 = takes_version_1 && self.revoked.is_none();
-        Ok(Clients { inner, roots: self.roots.clone(), algorithms, takes_version_1 })
+        let verifies_addresses = config.verify_client_addresses;
+        // Those of version 1 are checked by hand: no list is read there, and no address is in them.
+        let takes_version_1 = port == Port::Client && self.revoked.is_none() && !verifies_addresses;
+        Ok(Clients { inner, roots: self.roots.clone(), algorithms, takes_version_1, verifies_addresses })
     }
 
     pub fn servers(&self, verify_names: bool) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
-        let provider = client::provider();
         if !verify_names {
-            let algorithms = provider.signature_verification_algorithms;
+            let algorithms = provider().signature_verification_algorithms;
             let unrevoked =
                 self.revoked.as_ref().map(|_| self.chains(false).map_err(|error| self.wrong(&error)));
             let unrevoked = unrevoked.transpose()?;
             return Ok(Arc::new(AnyName { roots: self.roots.clone(), algorithms, unrevoked }));
         }
-        let builder = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider);
+        let builder = WebPkiServerVerifier::builder_with_provider(self.roots.clone(), provider());
         let builder = match &self.revoked {
             Some(revoked) => builder.with_crls(revoked.lists.clone()).enforce_revocation_expiration(),
             None => builder,
@@ -62,13 +66,10 @@ impl Trust {
     }
 
     fn chains(&self, optional: bool) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
-        let builder =
-            WebPkiClientVerifier::builder_with_provider(self.roots.clone(), client::provider());
+        let builder = WebPkiClientVerifier::builder_with_provider(self.roots.clone(), provider());
         let builder = if optional { builder.allow_unauthenticated() } else { builder };
         match &self.revoked {
-            Some(revoked) => {
-                builder.with_crls(revoked.lists.clone()).enforce_revocation_expiration().build()
-            }
+            Some(revoked) => builder.with_crls(revoked.lists.clone()).enforce_revocation_expiration().build(),
             None => builder.build(),
         }
     }
