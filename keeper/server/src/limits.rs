@@ -23,6 +23,8 @@ pub const FRAME_STALL_MAX: Duration = Duration::from_secs(30);
 pub const LAST_WORDS_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for the first packet of a connection.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a client of a port for both may take to show by its first byte whether it speaks TLS.
+pub const FIRST_BYTE_TIME_MAX: Duration = HANDSHAKE_TIME_MAX;
 /// A new session, or an old one, is asked of the leader for so long. A member without a leader then
 /// sends the client to the next one.
 pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);

@@ -14,6 +14,8 @@ pub struct Counts {
     reload_failures: AtomicU64,
     stale: AtomicBool,
     not_after_s: AtomicI64,
+    /// 0 where there are no lists.
+    lists_due_s: AtomicI64,
     window: Mutex<Window>,
 }
 
@@ -64,6 +66,12 @@ impl Counts {
         self.not_after_s.load(Ordering::Relaxed)
     }
 
+    /// When the first revocation list is out of date, in seconds since 1970; from then on nobody is let in whose
+    /// authority it is of.
+    pub fn lists_due_s(&self) -> Option<i64> {
+        Some(self.lists_due_s.load(Ordering::Relaxed)).filter(|due| *due != 0)
+    }
+
     pub(crate) fn complete(&self) {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
@@ -88,7 +96,8 @@ impl Counts {
         Share::Suppressed
     }
 
-    pub(crate) fn loaded(&self, not_after_s: i64) {
+    pub(crate) fn loaded(&self, not_after_s: i64, lists_due_s: Option<i64>) {
+        self.lists_due_s.store(lists_due_s.unwrap_or(0), Ordering::Relaxed);
         self.not_after_s.store(not_after_s, Ordering::Relaxed);
         self.stale.store(false, Ordering::Relaxed);
     }
