@@ -157,6 +157,7 @@ fn node_options(
     options.frame_bytes_max = config.limits.frame_bytes_max;
     options.connections_max = config.limits.connections_max;
     options.connections_per_address_max = config.limits.connections_per_address_max;
+    options.memory_soft_bytes = config.limits.memory_soft_bytes();
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
     options.auth = auth_options(&config.auth)?;
     options.rules = Rules {

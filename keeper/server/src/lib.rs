@@ -24,6 +24,8 @@ mod in_flight;
 mod large_writes;
 /// Proposed: the leader's end of the dispatchers' connections.
 mod leader;
+/// Writes are refused before memory ends.
+mod memory_limit;
 /// What a connection still owes its client.
 mod outbox;
 /// Local reads.
@@ -68,8 +70,6 @@ mod numbers;
 pub mod per_address;
 /// Latencies by share of requests, for `mntr`.
 mod percentiles;
-/// Bounded log lines about strangers.
-mod quiet;
 /// What clients asked and were answered.
 mod stats;
 /// The same of one connection.

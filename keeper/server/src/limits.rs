@@ -136,6 +136,10 @@ pub const ADMIN_CONNS_MAX: usize = 64;
 /// How often the log is asked whether its disk is full.
 pub const DISK_PERIOD: Duration = Duration::from_millis(100);
 
+/// How often memory is looked at, and at how many hundredths of the limit writes are taken again.
+pub const MEMORY_PERIOD: Duration = Duration::from_millis(100);
+pub const MEMORY_BACK_SHARE: u64 = 95;
+
 /// Waits of the orderly stop.
 pub const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(3);
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);

@@ -18,7 +18,7 @@ use crate::per_address::{PerAddress, Place};
 use crate::session::Rules;
 use crate::shared::Shared;
 use crate::stage::Stage;
-use crate::{batch::Kind, cleanup, digests, leader};
+use crate::{batch::Kind, cleanup, digests, leader, memory_limit};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
 use keeper_log::SharedDisk;
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub connections_max: usize,
     /// Connections from one address; 0: as many as `connections_max` lets in.
     pub connections_per_address_max: usize,
+    /// Writes that grow the tree are refused beyond this; `None`: never.
+    pub memory_soft_bytes: Option<u64>,
     /// White list; `*` stands for all.
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
@@ -86,6 +88,7 @@ impl NodeOptions {
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             connections_per_address_max: 0,
+            memory_soft_bytes: None,
             four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
@@ -182,6 +185,9 @@ impl Node {
         keeper_rt::spawn("expire", node.clone().expire_sessions());
         keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());
         keeper_rt::spawn("disk-room", node.clone().watch_disk());
+        if let Some(limit) = options.memory_soft_bytes {
+            keeper_rt::spawn("memory-limit", memory_limit::run(node.inner.shared.clone(), limit));
+        }
         let inner = &node.inner;
         keeper_rt::spawn(
             "digests",

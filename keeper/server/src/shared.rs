@@ -4,15 +4,14 @@ use crate::digests::{DigestState, Reports};
 use crate::expiry::{Expiry, Touch};
 use crate::in_flight::InFlight;
 use crate::large_writes::LargeWrites;
-use crate::limits::{INGRESS_BYTES_MAX, SESSIONS_LEFT_MAX};
+use crate::limits::{INGRESS_BYTES_MAX, SESSIONS_LEFT_MAX, STRANGERS_LINES_MAX, STRANGERS_LINES_PERIOD};
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
-use crate::quiet::Quiet;
 use crate::stats::Stats;
 use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
-use keeper_rt::Instant;
+use keeper_rt::{Instant, Quiet};
 use keeper_tree::Tree;
 use keeper_types::{Features, Generation, SessionId};
 use std::collections::BTreeMap;
@@ -47,6 +46,10 @@ pub struct Shared {
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
     pub disk_full: AtomicBool,
+    /// The soft limit of memory is reached: writes that grow the tree are refused.
+    pub memory_full: AtomicBool,
+    /// Writes that were.
+    pub memory_refusals: AtomicU64,
     /// Where new clients are passed on to by a server that is a guest of its cluster.
     clients_go_to: Mutex<Option<String>>,
     /// All open connections, for four-letter words and the orderly stop.
@@ -71,11 +74,13 @@ impl Shared {
             expiry: Expiry::default(),
             metrics,
             stats: Stats::default(),
-            quiet: Quiet::default(),
+            quiet: Quiet::new(STRANGERS_LINES_MAX, STRANGERS_LINES_PERIOD),
             applied_index: AtomicU64::new(0),
             digests,
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
+            memory_full: AtomicBool::new(false),
+            memory_refusals: AtomicU64::new(0),
             clients_go_to: Mutex::default(),
             connections: Mutex::default(),
         });
@@ -143,7 +148,7 @@ impl LocalSessions {
     /// there was a connection, there was a client.
     pub fn detach(&self, session: SessionId, connection: ConnectionId) {
         let mut sessions = self.lock();
-        if !sessions.get(&session).is_some_and(|outbox| outbox.id == connection) {
+        if sessions.get(&session).is_none_or(|outbox| outbox.id != connection) {
             return;
         }
         sessions.remove(&session);

@@ -57,14 +57,14 @@ async fn one_of_three_differs(at: usize) {
     let nodes = mesh::three_members(|options| options.digest_period = Duration::from_millis(50)).await;
     until("member 1 leads", || nodes[0].consensus().status().role == Role::Leader).await;
     let mut client = RawClient::connect(&nodes[at]).await;
-    client.call(&create("/a", b"1", CreateMode::Persistent)).await.unwrap();
+    client.call(&create("/a", b"1", CreateMode::Persistent)).await.expect("served");
     until("all agree", || nodes.iter().all(|node| agreed(node) > 0)).await;
     let quiet: Vec<u64> = nodes.iter().map(agreed).collect();
 
     corrupt(&nodes[at]);
     let other = &nodes[(at + 1) % 3];
     let mut writer = RawClient::connect(other).await;
-    writer.call(&create("/b", b"2", CreateMode::Persistent)).await.unwrap();
+    writer.call(&create("/b", b"2", CreateMode::Persistent)).await.expect("served");
     until("the one that differs knows", || differs_since(&nodes[at]) > 0).await;
     for (number, node) in nodes.iter().enumerate() {
         assert_eq!(differs_since(node) > 0, number == at, "member {}", number + 1);
@@ -76,8 +76,8 @@ async fn one_of_three_differs(at: usize) {
     // If it led, it does no more, and the others go on.
     until("another one leads", || nodes[at].consensus().status().role != Role::Leader).await;
     let mut survivor = RawClient::connect(other).await;
-    survivor.call(&create("/c", b"3", CreateMode::Persistent)).await.unwrap();
-    survivor.call(&get("/b", false)).await.unwrap();
+    survivor.call(&create("/c", b"3", CreateMode::Persistent)).await.expect("served");
+    survivor.call(&get("/b", false)).await.expect("served");
     assert!(nodes[at].shared().digests.mismatches.load(Ordering::Relaxed) > 0);
 }
 

@@ -235,7 +235,7 @@ async fn load(disk: &SharedDisk, name: &str) -> Result<Tree> {
     while let Some(chunk) = reader.next().await? {
         chunks.push(chunk);
     }
-    Tree::decode_snapshot(chunks.iter().map(|chunk| &chunk[..])).with_context(|| format!("{name}"))
+    Tree::decode_snapshot(chunks.iter().map(|chunk| &chunk[..])).with_context(|| name.to_owned())
 }
 
 async fn verify_snapshots(folder: &Folder, file: Option<String>, output: Format) -> Result<()> {

@@ -31,6 +31,7 @@ pub const KEYS: &[Key] = &[
     key("limits.frame_bytes_max", "jute.maxbuffer", "coordination_settings.max_request_size"),
     key("limits.connections_max", "maxCnxns", ""),
     key("limits.connections_per_address_max", "maxClientCnxns", ""),
+    key("limits.memory_soft_bytes", "", "max_memory_usage_soft_limit"),
     key("four_letter_words.allow", "4lw.commands.whitelist", "four_letter_word_allow_list"),
     key("log.snapshot_log_bytes", "snapSizeLimitInKb", "coordination_settings.snapshot_distance"),
     key("log.segment_bytes", "", "coordination_settings.rotate_log_storage_interval"),

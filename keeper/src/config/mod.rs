@@ -140,6 +140,18 @@ pub struct Limits {
     pub connections_max: usize,
     /// Connections from one address (ZooKeeper `maxClientCnxns`); 0: no limit of its own.
     pub connections_per_address_max: usize,
+    /// Resident bytes from which on writes that grow the tree are refused. 0: four fifths of what the process may use.
+    pub memory_soft_bytes: u64,
+}
+
+impl Limits {
+    /// `None`: it is not known what the process may use.
+    pub fn memory_soft_bytes(&self) -> Option<u64> {
+        match self.memory_soft_bytes {
+            0 => keeper_rt::memory_limit().map(|bytes| bytes / 5 * 4),
+            bytes => Some(bytes),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -148,6 +160,7 @@ impl Default for Limits {
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             connections_per_address_max: 0,
+            memory_soft_bytes: 0,
         }
     }
 }

@@ -165,7 +165,8 @@ impl Reader<'_> {
             && verify
         {
             let why = format!(
-                "`{reverse}=true` is not served: names are not looked up for addresses. Put clients' addresses into their                  certificates (SAN:IP) and set it to false"
+                "`{reverse}=true` is not served: names are not looked up for addresses. Put clients' addresses into their \
+                 certificates (SAN:IP) and set it to false"
             );
             return Err(ZooCfgError::new(&place, why));
         }

@@ -2,11 +2,9 @@
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_PERIOD};
 use crate::refusal::Reason;
-use keeper_rt::Instant;
+use keeper_rt::Quiet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-#[derive(Default)]
 pub struct Counts {
     handshakes: AtomicU64,
     refused: [AtomicU64; Reason::ALL.len()],
@@ -16,15 +14,22 @@ pub struct Counts {
     not_after_s: AtomicI64,
     /// 0 where there are no lists.
     lists_due_s: AtomicI64,
-    window: Mutex<Window>,
+    quiet: Quiet,
 }
 
-/// One period of the log.
-#[derive(Default)]
-struct Window {
-    began: Option<Instant>,
-    logged: u32,
-    suppressed: u64,
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            handshakes: AtomicU64::default(),
+            refused: Default::default(),
+            reloads: AtomicU64::default(),
+            reload_failures: AtomicU64::default(),
+            stale: AtomicBool::default(),
+            not_after_s: AtomicI64::default(),
+            lists_due_s: AtomicI64::default(),
+            quiet: Quiet::new(REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_PERIOD),
+        }
+    }
 }
 
 /// What the log may be told about a refusal.
@@ -81,19 +86,7 @@ impl Counts {
         if !reason.is_loud() {
             return Share::Suppressed;
         }
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = window.began.is_none_or(|began| began.elapsed() >= REFUSALS_LOGGED_PERIOD);
-        if over {
-            let suppressed_before = window.suppressed;
-            *window = Window { began: Some(keeper_rt::now()), logged: 1, suppressed: 0 };
-            return Share::Shown { suppressed_before };
-        }
-        if window.logged < REFUSALS_LOGGED_MAX {
-            window.logged += 1;
-            return Share::Shown { suppressed_before: 0 };
-        }
-        window.suppressed += 1;
-        Share::Suppressed
+        self.quiet.admit().map_or(Share::Suppressed, |suppressed_before| Share::Shown { suppressed_before })
     }
 
     pub(crate) fn loaded(&self, not_after_s: i64, lists_due_s: Option<i64>) {
