@@ -86,7 +86,7 @@ fn a_stopped_members_files_are_shown_and_checked_and_damage_is_named() {
     let (code, shown, error) = run(&["log", "dump"]);
     assert_eq!(code, Some(0), "{error}");
     for line in
-        ["create \"/a\", ", "create session", "configuration: voters ", "a leader begins", "elected member "]
+        ["Create2 \"/a\", ", "create session", "configuration: voters ", "a leader begins", "elected member "]
     {
         assert!(shown.contains(line), "no {line} in {shown}");
     }
