@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use castellan_load::faults::{self, Ended, Length, Scenario};
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{build, paths, progress};
 
@@ -123,12 +124,20 @@ pub async fn measure(arguments: &Arguments) -> Result<u64> {
         // Broken off like this, what it has mounted and started goes too.
         let one = tokio::select! {
             one = one(name.scenario(), &shown, &options, &folder) => one,
-            stop = tokio::signal::ctrl_c() => stop.map_err(Into::into).and_then(|()| bail!("broken off")),
+            stop = told_to_stop() => stop.and_then(|()| bail!("broken off")),
         };
         run += one.with_context(|| format!("{shown}, seed {seed}; files in {}", folder.display()))?;
     }
     std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     Ok(run)
+}
+
+async fn told_to_stop() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        stop = tokio::signal::ctrl_c() => Ok(stop?),
+        _ = terminate.recv() => Ok(()),
+    }
 }
 
 /// 1 if it could run.

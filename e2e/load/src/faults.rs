@@ -72,6 +72,7 @@ pub async fn run(scenario: Scenario, options: &Options, say: &mut dyn FnMut(&str
     let mut plan = Plan::new(&options.folder)?;
     let direct: Vec<SocketAddr> = plan.places.iter().map(|place| place.client).collect();
     let between = matches!(scenario, Scenario::Partition | Scenario::Delay);
+    // Until the end: the loader comes through them too.
     let wires = if between { Some(Wires::start(&mut plan).await?) } else { None };
     let hosts = wires.as_ref().map_or(direct, Wires::client_hosts);
     // Before the cluster, so that it is taken away after the processes in it.
@@ -92,8 +93,8 @@ pub async fn run(scenario: Scenario, options: &Options, say: &mut dyn FnMut(&str
     let mut ground = Ground::begin(keepers, hosts, scenario == Scenario::DiskFull, options, say).await?;
     match scenario {
         Scenario::Freeze => freeze::run(&mut ground).await?,
-        Scenario::Partition => partition::run(&mut ground, &wires.context("no wires")?).await?,
-        Scenario::Delay => delay::run(&mut ground, &wires.context("no wires")?).await?,
+        Scenario::Partition => partition::run(&mut ground, wires.as_ref().context("no wires")?).await?,
+        Scenario::Delay => delay::run(&mut ground, wires.as_ref().context("no wires")?).await?,
         Scenario::DiskFull => disk_full::run(&mut ground, &volumes).await?,
         Scenario::FlippedByte => flipped_byte::run(&mut ground).await?,
         Scenario::LostFolder => lost_folder::run(&mut ground).await?,

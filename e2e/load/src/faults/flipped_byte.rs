@@ -51,9 +51,12 @@ async fn one(ground: &mut Ground<'_>, kind: Kind) -> Result<()> {
     if matches!(kind, Kind::SnapshotNewest | Kind::SnapshotOlder) {
         wait_snapshots(ground, member).await?;
     }
-    match ground.random.below(2) {
-        0 => ground.keepers.cluster.kill(member)?,
-        _ => ground.keepers.cluster.stop(member)?,
+    stop(ground, member)?;
+    if kind == Kind::BootNewest && place::boot_number(&data)? == 1 {
+        // Its only number: without it nobody knows whether there were others.
+        ground.keepers.cluster.restart(member)?;
+        ground.recover().await?;
+        stop(ground, member)?;
     }
     let boot = place::boot_number(&data)?;
     let Some(found) = place::find(kind, &data, &mut ground.random)? else {
@@ -81,6 +84,13 @@ async fn one(ground: &mut Ground<'_>, kind: Kind) -> Result<()> {
     };
     ground.say(format_args!("{kind:?}: member {}, {found}: {end}", member + 1));
     ground.recover().await
+}
+
+fn stop(ground: &mut Ground<'_>, member: usize) -> Result<()> {
+    match ground.random.below(2) {
+        0 => ground.keepers.cluster.kill(member),
+        _ => ground.keepers.cluster.stop(member),
+    }
 }
 
 /// Waits until the member serves or its process has ended.

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use super::Ground;
 use super::wires::Wires;
-use super::{Ground, WRITES_BETWEEN};
 use crate::proxy::Behaviour;
 
 const CUT_MS_MIN: u64 = 200;
 const CUT_MS_MAX: u64 = 8_000;
+/// More than can have been on their way when the cut was made.
+const WRITES_THROUGH: u64 = 100;
 /// A majority whose members hear each other writes again within this: it needs an election at most.
 const WRITES_WITHIN: Duration = Duration::from_secs(6);
 
@@ -67,10 +69,10 @@ pub async fn run(ground: &mut Ground<'_>, wires: &Wires) -> Result<()> {
         apply(ground, wires, cut, (leader, follower), behaviour);
         let begin = Instant::now();
         let within = time.min(WRITES_WITHIN);
-        let again = ground.load.wait_writes(WRITES_BETWEEN, within).await.map(|()| begin.elapsed());
+        let again = ground.load.wait_writes(WRITES_THROUGH, within).await.map(|()| begin.elapsed());
         let kept = match &again {
-            Ok(after) => format!("{WRITES_BETWEEN} writes after {} ms", after.as_millis()),
-            Err(_) => format!("no {WRITES_BETWEEN} writes in {} ms", within.as_millis()),
+            Ok(after) => format!("{WRITES_THROUGH} writes after {} ms", after.as_millis()),
+            Err(_) => format!("no {WRITES_THROUGH} writes in {} ms", within.as_millis()),
         };
         tokio::time::sleep(time.saturating_sub(begin.elapsed())).await;
         let writes = ground.load.acknowledged() - before;
