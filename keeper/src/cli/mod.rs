@@ -1,5 +1,6 @@
 //! The commands, their flags, and what their exit codes mean.
 
+mod bench;
 mod data;
 mod files;
 mod member;
@@ -51,6 +52,8 @@ enum Command {
     Rm(data::Rm),
     /// Show a node's Stat.
     Stat(data::StatCommand),
+    /// Put load on any server that speaks ZooKeeper's protocol, and measure it.
+    Bench(Box<bench::Bench>),
 }
 
 #[derive(Args)]
@@ -98,6 +101,7 @@ impl Cli {
             Command::Ls(command) => output::block_on(command.run()),
             Command::Rm(command) => output::block_on(command.run()),
             Command::Stat(command) => output::block_on(command.run()),
+            Command::Bench(command) => command.run(),
         }
     }
 }
