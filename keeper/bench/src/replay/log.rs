@@ -84,7 +84,7 @@ impl<R: io::Read> Log<R> {
     }
 
     /// `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Recorded>, LogError> {
+    pub fn next_recorded(&mut self) -> Result<Option<Recorded>, LogError> {
         let Some(first) = self.read()? else { return Ok(None) };
         let session = first.number("session_id")?;
         let time = first.text("request_event_time")?;

@@ -177,7 +177,7 @@ impl<C: Connector + Clone> Replay<'_, C> {
         let mut handles = Vec::new();
         let mut first_us = None;
         while !phase.is_stopped() {
-            let recorded = match log.next() {
+            let recorded = match log.next_recorded() {
                 Ok(Some(recorded)) => recorded,
                 Ok(None) => break,
                 Err(error) => return (handles, Err(error.into())),

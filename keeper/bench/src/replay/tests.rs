@@ -20,7 +20,7 @@ fn row(time: &str, session: i64, rest: &str) -> String {
 fn read(text: &str) -> Result<Vec<Recorded>, LogError> {
     let mut log = Log::open(text.as_bytes())?;
     let mut all = Vec::new();
-    while let Some(recorded) = log.next()? {
+    while let Some(recorded) = log.next_recorded()? {
         all.push(recorded);
     }
     Ok(all)
