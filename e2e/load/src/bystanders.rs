@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 
 use crate::bench::session::Session;
 use crate::bench::wire;
@@ -113,14 +113,14 @@ impl Client {
         let begin = Instant::now();
         let password = self.session.password.clone();
         while !stop.load(Ordering::Relaxed) {
-            let left = TIMEOUT.checked_sub(begin.elapsed()).context("a client cannot come back")?;
+            let left = TIMEOUT.saturating_sub(begin.elapsed()).max(RECONNECT_PAUSE);
             match Session::connect(self.host, Some((self.session.id, &password)), left) {
                 Ok(session) => {
                     self.session = session;
                     return Ok(());
                 }
-                Err(error) if left < RECONNECT_PAUSE => {
-                    bail!("a client of {} cannot come back: {error:#}", self.host)
+                Err(error) if TIMEOUT <= begin.elapsed() => {
+                    return Err(error.context("a client cannot come back"));
                 }
                 Err(_refused) => std::thread::sleep(RECONNECT_PAUSE),
             }
