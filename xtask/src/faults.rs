@@ -41,9 +41,9 @@ impl Name {
     /// Rounds, or seconds, that fit CI's time.
     fn short(self) -> Length {
         match self {
-            Name::Freeze | Name::Partition => Length::Rounds(2),
+            Name::Partition => Length::Rounds(2),
             Name::Delay => Length::Time(Duration::from_secs(10)),
-            Name::DiskFull | Name::FlippedByte | Name::LostFolder => Length::Rounds(1),
+            Name::Freeze | Name::DiskFull | Name::FlippedByte | Name::LostFolder => Length::Rounds(1),
         }
     }
 }

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use keeper_client::{Client, ClientError, CreateMode, ErrorCode};
 
 use crate::checked::{self, Load, Verdict};
 use crate::cluster::keeper::{Keepers, Level, Plan};
@@ -66,6 +67,9 @@ pub enum Ended {
 /// Writes that must be acknowledged between two rounds: the cluster works again before it is hurt again.
 const WRITES_BETWEEN: u64 = 20;
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// A probe's connection and its write take so long each at most.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+const PROBE: &str = "/castellan-probe";
 
 /// `say` is told each round.
 pub async fn run(scenario: Scenario, options: &Options, say: &mut dyn FnMut(&str)) -> Result<Ended> {
@@ -192,5 +196,22 @@ impl<'a> Ground<'a> {
         let level = self.keepers.level().await?;
         let verdict = Box::new(stopped.judge(self.hosts).await?);
         Ok(Ended::Done { rounds: self.rounds, verdict, level })
+    }
+}
+
+/// A client of these members alone, a create, and the end of its session; the node goes with that.
+async fn probe(hosts: &[String]) -> Result<(), ClientError> {
+    let mut options = keeper_client::Options {
+        operation_timeout: Some(PROBE_TIMEOUT),
+        ..keeper_client::Options::default()
+    };
+    options.connect_timeout = PROBE_TIMEOUT;
+    let client = Client::connect(hosts, options).await?;
+    let created = client.create(PROBE, b"", CreateMode::Ephemeral).await;
+    // Whether it was heard is not what was asked.
+    let _ = client.close().await;
+    match created {
+        Ok(_) | Err(ClientError::Server(ErrorCode::NodeExists)) => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use keeper_client::{Client, ClientError, CreateMode, ErrorCode, Options};
+use keeper_client::{ClientError, ErrorCode};
 
 use super::volume::Volume;
-use super::{Ground, RECOVERY_TIMEOUT};
+use super::{Ground, RECOVERY_TIMEOUT, probe};
 
 /// Segments and snapshots that fit the volume a few times.
 pub const CONFIG: &str = "\n[log]\nsegment_bytes = 8388608\nsnapshot_log_bytes = 8388608\n";
@@ -17,7 +17,6 @@ const POLL: Duration = Duration::from_millis(50);
 /// Writes are refused for so long before there is room again.
 const REFUSED_MS_MIN: u64 = 200;
 const REFUSED_MS_MAX: u64 = 3_000;
-const PROBE: &str = "/castellan-disk-probe";
 
 /// Whose disk.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +91,7 @@ async fn until(
     let end = Instant::now() + timeout;
     loop {
         ground.keepers.cluster.check_alive()?;
-        let answer = probe(&ground.hosts[member]).await.err();
+        let answer = probe(&ground.hosts[member..=member]).await.err();
         if wanted(&answer) {
             return Ok(());
         }
@@ -100,18 +99,5 @@ async fn until(
             bail!("member {} answers a write with {answer:?}", member + 1);
         }
         tokio::time::sleep(POLL).await;
-    }
-}
-
-/// A create that must be refused or done; the node is taken away again.
-async fn probe(host: &str) -> Result<(), ClientError> {
-    let options = Options { operation_timeout: Some(Duration::from_secs(2)), ..Options::default() };
-    let client = Client::connect(&[host.to_owned()], options).await?;
-    let created = client.create(PROBE, b"", CreateMode::Ephemeral).await;
-    // The node goes with its session.
-    let _ = client.close().await;
-    match created {
-        Ok(_) | Err(ClientError::Server(ErrorCode::NodeExists)) => Ok(()),
-        Err(error) => Err(error),
     }
 }

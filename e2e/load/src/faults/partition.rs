@@ -10,8 +10,8 @@ use crate::proxy::Behaviour;
 
 const CUT_MS_MIN: u64 = 200;
 const CUT_MS_MAX: u64 = 8_000;
-/// More than can have been on their way when the cut was made.
-const WRITES_THROUGH: u64 = 100;
+/// Between two attempts to write.
+const PAUSE: Duration = Duration::from_millis(20);
 /// A majority whose members hear each other writes again within this: it needs an election at most.
 const WRITES_WITHIN: Duration = Duration::from_secs(6);
 
@@ -61,60 +61,73 @@ pub async fn run(ground: &mut Ground<'_>, wires: &Wires) -> Result<()> {
         let cut = Cut::ALL[ground.random.below(Cut::ALL.len())];
         // A connection has one reset for both directions.
         let by_reset = !cut.is_one_way() && ground.random.below(2) == 0;
-        let behaviour = if by_reset { Behaviour::Reset } else { Behaviour::Stall };
-        let (leader, follower) =
-            (ground.keepers.cluster.wait_leader().await?, ground.random_follower().await?);
+        let how = if by_reset { Behaviour::Reset } else { Behaviour::Stall };
+        let leader = ground.keepers.cluster.wait_leader().await?;
+        let member = match cut {
+            Cut::LeaderAlone | Cut::LeaderMute | Cut::LeaderDeaf | Cut::Everybody => leader,
+            Cut::FollowerAlone | Cut::OneLink | Cut::FollowerMute | Cut::FollowerDeaf => {
+                ground.random_follower().await?
+            }
+            Cut::HalfWithClients => ground.random_member(),
+        };
         let time = ground.random_ms(CUT_MS_MIN, CUT_MS_MAX);
         let before = ground.load.acknowledged();
-        apply(ground, wires, cut, (leader, follower), behaviour);
+        apply(wires, cut, member, leader, ground.keepers.cluster.members(), how);
         let begin = Instant::now();
-        let within = time.min(WRITES_WITHIN);
-        let again = ground.load.wait_writes(WRITES_THROUGH, within).await.map(|()| begin.elapsed());
-        let kept = match &again {
-            Ok(after) => format!("{WRITES_THROUGH} writes after {} ms", after.as_millis()),
-            Err(_) => format!("no {WRITES_THROUGH} writes in {} ms", within.as_millis()),
-        };
+        let others = ground.hosts.iter().enumerate().filter(|(other, _)| *other != member);
+        let others: Vec<String> = others.map(|(_, host)| host.clone()).collect();
+        let written = write(&others, time.min(WRITES_WITHIN)).await;
         tokio::time::sleep(time.saturating_sub(begin.elapsed())).await;
         let writes = ground.load.acknowledged() - before;
         wires.heal();
-        let (who, how) = (format!("leader {}, follower {}", leader + 1, follower + 1), behaviour);
-        ground.say(format_args!(
-            "{cut:?} ({who}) by {how:?} for {} ms: {kept}, {writes} in all",
-            time.as_millis()
-        ));
+        let others = match &written {
+            Ok(after) => format!("the others take a new client's write after {} ms", after.as_millis()),
+            Err(_) => "the others take no new client's write".to_owned(),
+        };
+        let role = if member == leader { "leader" } else { "follower" };
+        let text = format!("{cut:?} of {role} {} by {how:?} for {} ms", member + 1, time.as_millis());
+        ground.say(format_args!("{text}: {others}; {writes} writes of the load"));
         if cut.leaves_a_majority() && WRITES_WITHIN <= time {
-            again.with_context(|| format!("{cut:?} ({who}) leaves a majority that hears each other"))?;
+            written.with_context(|| format!("{text}: a majority hears each other"))?;
         }
         ground.recover().await?;
     }
     Ok(())
 }
 
-fn apply(
-    ground: &mut Ground<'_>,
-    wires: &Wires,
-    cut: Cut,
-    (leader, follower): (usize, usize),
-    how: Behaviour,
-) {
-    let members = ground.keepers.cluster.members();
+/// How long it took until a new client of `hosts` could write.
+async fn write(hosts: &[String], within: Duration) -> Result<Duration> {
+    let begin = Instant::now();
+    let attempts = async {
+        while super::probe(hosts).await.is_err() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(within, attempts).await.context("no write was acknowledged in time")?;
+    Ok(begin.elapsed())
+}
+
+fn apply(wires: &Wires, cut: Cut, member: usize, leader: usize, members: usize, how: Behaviour) {
     let others = |member: usize| (0..members).filter(move |other| *other != member);
     let mute = |member: usize| others(member).for_each(|other| wires.set(member, other, how));
     let deaf = |member: usize| others(member).for_each(|other| wires.set(other, member, how));
     match cut {
-        Cut::LeaderAlone => [mute(leader), deaf(leader)],
-        Cut::FollowerAlone => [mute(follower), deaf(follower)],
+        Cut::LeaderAlone | Cut::FollowerAlone => {
+            mute(member);
+            deaf(member);
+        }
         Cut::HalfWithClients => {
-            let member = ground.random.below(members);
             wires.set_to_clients(member, how);
             wires.set_from_clients(member, how);
-            [mute(member), deaf(member)]
+            mute(member);
+            deaf(member);
         }
-        Cut::OneLink => [wires.set(leader, follower, how), wires.set(follower, leader, how)],
-        Cut::LeaderMute => [mute(leader), ()],
-        Cut::LeaderDeaf => [deaf(leader), ()],
-        Cut::FollowerMute => [mute(follower), ()],
-        Cut::FollowerDeaf => [deaf(follower), ()],
-        Cut::Everybody => [(0..members).for_each(mute), ()],
-    };
+        Cut::OneLink => {
+            wires.set(leader, member, how);
+            wires.set(member, leader, how);
+        }
+        Cut::LeaderMute | Cut::FollowerMute => mute(member),
+        Cut::LeaderDeaf | Cut::FollowerDeaf => deaf(member),
+        Cut::Everybody => (0..members).for_each(mute),
+    }
 }

@@ -52,6 +52,9 @@ pub async fn both(dialler: TcpStream, target: TcpStream, link: &Link, number: u6
     if ended.is_err() {
         reset(dialler_read.as_ref());
         reset(target_read.as_ref());
+        // Dropped, they would say an orderly end first.
+        dialler_write.forget();
+        target_write.forget();
     }
 }
 

@@ -113,7 +113,7 @@ async fn a_receiver_that_does_not_read_bounds_what_is_buffered() {
 
 #[tokio::test]
 async fn a_reset_ends_both_sides_and_who_comes_next() {
-    let (proxy, _listener, link, mut near, mut far) = pair().await;
+    let (proxy, listener, link, mut near, mut far) = pair().await;
     link.set(Direction::ToDialler, Behaviour::Reset);
     is_reset(&mut near).await;
     is_reset(&mut far).await;
@@ -123,7 +123,7 @@ async fn a_reset_ends_both_sides_and_who_comes_next() {
     again.write_all(b"x").await.unwrap();
     // What was reset before its turn may have reached the listener as well.
     loop {
-        let mut far = _listener.accept().await.unwrap().0;
+        let mut far = listener.accept().await.unwrap().0;
         if matches!(tokio::time::timeout(LONG, far.read(&mut [0])).await.unwrap(), Ok(1)) {
             break;
         }
