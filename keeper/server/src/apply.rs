@@ -12,7 +12,7 @@ use crate::stage::Stage;
 use crate::watch::encode_event;
 use bytes::Bytes;
 use keeper_consensus::{Membership, SnapshotSource, StateMachine};
-use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, Tree};
+use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, SnapshotWalk, Tree};
 use keeper_types::{AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, SessionId, Zxid};
 use std::collections::BTreeMap;
 use std::io;
@@ -219,6 +219,32 @@ impl Sink for Effects<'_> {
     }
 }
 
+/// The tree as it was when this was made. What follows is applied between its slices.
+struct TreeSnapshot {
+    walk: SnapshotWalk,
+    shared: Arc<Shared>,
+}
+
+impl TreeSnapshot {
+    fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(chunk) = self.walk.take_chunk() {
+                return Ok(Some(chunk));
+            }
+            if self.walk.is_complete() {
+                return Ok(None);
+            }
+            self.shared.write_tree().snapshot_slice(&mut self.walk).map_err(io::Error::other)?;
+        }
+    }
+}
+
+impl Drop for TreeSnapshot {
+    fn drop(&mut self) {
+        self.shared.write_tree().end_snapshot(&self.walk);
+    }
+}
+
 impl StateMachine for Applier {
     fn configured(&mut self, membership: &Membership) {
         let shared = self.shared.clone();
@@ -258,9 +284,9 @@ impl StateMachine for Applier {
     }
 
     fn snapshot(&mut self) -> SnapshotSource {
-        let mut chunks = Vec::new();
-        self.shared.read_tree().encode_snapshot(&mut |chunk| chunks.push(chunk));
-        Box::new(move |write| chunks.into_iter().for_each(write))
+        let mut snapshot =
+            TreeSnapshot { walk: self.shared.write_tree().begin_snapshot(), shared: self.shared.clone() };
+        Box::new(move || snapshot.next_chunk())
     }
 
     fn restore(&mut self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Bytes>>) -> io::Result<()> {
