@@ -10,7 +10,6 @@ use crate::codec::{SnapshotHead, decode_snapshot_head, encode_snapshot_head};
 use crate::limits::{APPLY_BATCH_BYTES_MAX, APPLY_INLINE_BYTES_MAX, SNAPSHOT_PACE};
 use crate::status;
 use crate::types::{EntryPayload, LogId, Nothing, Snapshot, SnapshotMeta, StoredMembership, TC};
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use keeper_log::{SharedDisk, SnapshotInfo, SnapshotReader, SnapshotStore, SnapshotWriter};
 use openraft::OptionalSend;

@@ -63,10 +63,12 @@ fn take(client: &mut Client, step: &Step) {
         Step::RemoveRecursive { path } => {
             drop(client.request(Request::RemoveRecursive(RecursiveRequest { path, nodes_max: 100 })));
         }
-        Step::Set { path, length } => drop(client.set(path, &"d".repeat(*length), -1)),
+        Step::Set { path, length } => {
+            let _ = client.set(path, &"d".repeat(*length), -1);
+        }
         Step::SetAcl { path, perms } => {
             let acl = vec![Acl { perms: Perms(perms | Perms::ADMIN.0 | Perms::READ.0), ..Acl::open() }];
-            drop(client.set_acl(path, acl, -1));
+            let _ = client.set_acl(path, acl, -1);
         }
         Step::Multi { paths, fails } => {
             let ops = paths.iter().flat_map(|path| {
