@@ -10,8 +10,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Writes the state it was taken of, in chunks, to the function it is given. Runs off the apply path.
-pub type SnapshotSource = Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>)) + Send>;
+/// Gives the state it was taken of, a chunk a call, `None` after the last one. Called off the apply path, with pauses between
+/// the calls: none may hold up those who apply for more than a moment. Dropped before its end when a snapshot is given up.
+pub type SnapshotSource = Box<dyn FnMut() -> io::Result<Option<Vec<u8>>> + Send>;
 
 /// The replicated state, as seen by consensus.
 ///

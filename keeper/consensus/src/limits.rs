@@ -109,6 +109,8 @@ pub const PRE_VOTES_MAX: usize = 50;
 
 /// How often the log's size is compared with `snapshot_log_bytes`.
 pub const SNAPSHOT_CHECK: Duration = Duration::from_millis(1000);
+/// Pause after each chunk of a snapshot that is being made: clients come first where processors are few.
+pub const SNAPSHOT_PACE: Duration = Duration::from_millis(1);
 /// A snapshot that was not written, for want of space, is tried again after this.
 pub const SNAPSHOT_RETRY: Duration = Duration::from_secs(10);
 /// A snapshot larger than `snapshot_log_bytes` waits for as much log as it is large, up to this many times as much: what

@@ -7,10 +7,9 @@
 
 use crate::api::{SnapshotSource, StateMachine};
 use crate::codec::{SnapshotHead, decode_snapshot_head, encode_snapshot_head};
-use crate::limits::{APPLY_BATCH_BYTES_MAX, APPLY_INLINE_BYTES_MAX};
+use crate::limits::{APPLY_BATCH_BYTES_MAX, APPLY_INLINE_BYTES_MAX, SNAPSHOT_PACE};
 use crate::status;
 use crate::types::{EntryPayload, LogId, Nothing, Snapshot, SnapshotMeta, StoredMembership, TC};
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use keeper_log::{SharedDisk, SnapshotInfo, SnapshotReader, SnapshotStore, SnapshotWriter};
 use openraft::OptionalSend;
@@ -18,6 +17,7 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
 
 /// A snapshot as it passes through openraft.
 pub enum SnapshotData {
@@ -301,8 +301,10 @@ impl RaftSnapshotBuilder<TC> for Builder {
         let source = source.ok_or_else(|| io::Error::other("a snapshot without what it was to hold"))?;
         let (store, head) = (self.store.clone(), self.head.clone());
         let started = keeper_rt::now();
+        let turns = turns();
         let written =
-            on_thread("snapshot-write", async move { write_snapshot(&store, &head, source).await }).await;
+            on_thread("snapshot-write", async move { write_snapshot(&store, &head, source, turns).await })
+                .await;
         match written {
             Ok(info) => {
                 let took_ms = started.elapsed().as_millis() as u64;
@@ -333,10 +335,22 @@ impl Builder {
     }
 }
 
+/// One message a [`SNAPSHOT_PACE`]. The thread that writes has no timers, so a task sleeps for it.
+fn turns() -> mpsc::Receiver<()> {
+    let (turn, turns) = mpsc::channel(1);
+    keeper_rt::spawn("snapshot-pace", async move {
+        while turn.send(()).await.is_ok() {
+            keeper_rt::sleep(SNAPSHOT_PACE).await;
+        }
+    });
+    turns
+}
+
 async fn write_snapshot(
     store: &SnapshotStore,
     head: &SnapshotHead,
-    source: SnapshotSource,
+    mut source: SnapshotSource,
+    mut turns: mpsc::Receiver<()>,
 ) -> io::Result<SnapshotInfo> {
     let last = head.meta.last_log_id;
     let meta = keeper_log::SnapshotMeta {
@@ -345,26 +359,17 @@ async fn write_snapshot(
         head: encode_snapshot_head(head),
     };
     let mut writer = store.begin(meta).await?;
-    if keeper_rt::in_simulation() {
-        // One thread: the source cannot wait for the disk.
-        let mut chunks: Vec<Bytes> = Vec::new();
-        source(&mut |chunk| chunks.push(chunk.into()));
-        for chunk in chunks {
-            writer.write(&chunk).await?;
-        }
-        return writer.finish().await;
-    }
-    let mut result = Ok(());
-    source(&mut |chunk| {
-        if result.is_ok() {
-            result = keeper_rt::block_on(writer.write(&chunk));
-        }
-    });
-    match result {
-        Ok(()) => writer.finish().await,
-        Err(error) => {
+    loop {
+        let written = match source() {
+            Ok(Some(chunk)) => writer.write(&chunk).await,
+            Ok(None) => return writer.finish().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
             writer.abandon().await;
-            Err(error)
+            return Err(error);
         }
+        // None comes when the runtime has ended: then nobody is held up any more.
+        turns.recv().await;
     }
 }

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 use crate::watch::encode_event;
 use bytes::Bytes;
 use keeper_consensus::{Membership, SnapshotSource, StateMachine};
-use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, Tree};
+use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, SnapshotWalk, Tree};
 use keeper_types::{
     AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, ServerId, SessionId, Zxid,
 };
@@ -251,6 +251,32 @@ fn voters(membership: &Membership) -> BTreeSet<ServerId> {
     membership.voters.iter().map(|member| member.id).collect()
 }
 
+/// The tree as it was when this was made. What follows is applied between its slices.
+struct TreeSnapshot {
+    walk: SnapshotWalk,
+    shared: Arc<Shared>,
+}
+
+impl TreeSnapshot {
+    fn next_chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(chunk) = self.walk.take_chunk() {
+                return Ok(Some(chunk));
+            }
+            if self.walk.is_complete() {
+                return Ok(None);
+            }
+            self.shared.write_tree().snapshot_slice(&mut self.walk).map_err(io::Error::other)?;
+        }
+    }
+}
+
+impl Drop for TreeSnapshot {
+    fn drop(&mut self) {
+        self.shared.write_tree().end_snapshot(&self.walk);
+    }
+}
+
 impl StateMachine for Applier {
     fn configured(&mut self, membership: &Membership) {
         self.voters = voters(membership);
@@ -297,9 +323,9 @@ impl StateMachine for Applier {
     }
 
     fn snapshot(&mut self) -> SnapshotSource {
-        let mut chunks = Vec::new();
-        self.shared.read_tree().encode_snapshot(&mut |chunk| chunks.push(chunk));
-        Box::new(move |write| chunks.into_iter().for_each(write))
+        let mut snapshot =
+            TreeSnapshot { walk: self.shared.write_tree().begin_snapshot(), shared: self.shared.clone() };
+        Box::new(move || snapshot.next_chunk())
     }
 
     fn restore(&mut self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Bytes>>) -> io::Result<()> {

@@ -92,7 +92,7 @@ impl Shared {
         self.tree.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For the apply task alone.
+    /// For the apply task, and for a moment at a time for the thread that makes a snapshot.
     pub fn write_tree(&self) -> crossbeam_utils::sync::ShardedLockWriteGuard<'_, Tree> {
         self.tree.write().unwrap_or_else(PoisonError::into_inner)
     }

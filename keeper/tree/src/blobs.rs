@@ -51,6 +51,17 @@ pub(crate) struct Large {
     is_null: bool,
 }
 
+impl Large {
+    pub fn new(name: &[u8], data: Option<&[u8]>) -> Large {
+        let bytes = [name, data.unwrap_or_default()].concat().into_boxed_slice();
+        Large { bytes, name_length: name.len() as u32, is_null: data.is_none() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 struct Page {
     /// As long as the slots that were ever used; a free slot begins with the number of the next free one.
     bytes: Vec<u8>,
@@ -181,16 +192,16 @@ impl Blobs {
             slot[HEAD_BYTES + name.len()..length].copy_from_slice(content);
             return at;
         }
-        let bytes = [name, content].concat().into_boxed_slice();
-        self.large_bytes += bytes.len() + ALLOCATION_BYTES;
-        BlobRef(LARGE | self.large.insert(Large { bytes, name_length: name.len() as u32, is_null }))
+        let large = Large::new(name, data);
+        self.large_bytes += large.len() + ALLOCATION_BYTES;
+        BlobRef(LARGE | self.large.insert(large))
     }
 
     #[inline]
     pub fn remove(&mut self, at: BlobRef) {
         if at.0 & LARGE != 0 {
             let large = self.large.remove(at.0 & !LARGE);
-            self.large_bytes -= large.bytes.len() + ALLOCATION_BYTES;
+            self.large_bytes -= large.len() + ALLOCATION_BYTES;
             return;
         }
         let (page_number, slot) = place(at);

@@ -39,7 +39,7 @@ pub use command::{Admission, Applied, BatchId, Command, CommandOp, Counts, Outco
 pub use limits::SNAPSHOT_CHUNK_BYTES_MAX;
 pub use list::{ChildFilter, ChildView};
 pub use readers::Readers;
-pub use snapshot::SnapshotError;
+pub use snapshot::{SnapshotAbandoned, SnapshotError, SnapshotWalk};
 pub use tree::Tree;
 
 #[cfg(test)]

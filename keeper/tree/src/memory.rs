@@ -22,6 +22,7 @@ impl Tree {
             + map_bytes(&self.origins)
             + set_bytes(&self.ephemerals)
             + set_bytes(&self.perishable)
+            + self.store.running.as_ref().map_or(0, |running| running.memory())
             + self.quotas.len() * QUOTA_BYTES
     }
 }

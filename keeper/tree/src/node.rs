@@ -10,7 +10,7 @@ use crate::blobs::{Blob, BlobRef};
 use crate::lifetime::Lifetime;
 
 /// Place of a node in the slab. Local to this process: never in a snapshot, an answer or the digest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub u32);
 
 pub(crate) const ROOT: NodeId = NodeId(0);
@@ -152,9 +152,9 @@ pub(crate) struct NewNode<'a> {
 pub(crate) struct Node<'a> {
     pub acl: AclRef,
     pub parent: NodeId,
-    pub(super) facts: Facts,
-    pub(super) blob: Blob<'a>,
-    pub(super) children: &'a [NodeId],
+    pub(crate) facts: Facts,
+    pub(crate) blob: Blob<'a>,
+    pub(crate) children: &'a [NodeId],
 }
 
 /// So that a fact reads as a field of the node.

@@ -9,6 +9,7 @@ use crate::index::{Index, short};
 use crate::limits::NODES_MAX;
 use crate::node::{Facts, More, NONE, NOWHERE, NewNode, Node, NodeId, ROOT, Record, Short};
 use crate::slab::Slab;
+use crate::snapshot::Running;
 
 pub(crate) struct Store {
     records: Slab<Record>,
@@ -24,6 +25,8 @@ pub(crate) struct Store {
     pub digest: u64,
     /// Bytes of paths and data of every live node.
     pub bytes: u64,
+    /// The snapshot that is being made.
+    pub running: Option<Box<Running>>,
 }
 
 /// The sums, to be put back when a multi fails.
@@ -61,6 +64,7 @@ impl Store {
             acls: AclTable::new(),
             digest: 0,
             bytes: 1 + root.data.map_or(0, <[u8]>::len) as u64,
+            running: None,
         };
         let path_hash = digest::path_hash("/");
         let record = store.record(root, path_hash);
@@ -96,6 +100,11 @@ impl Store {
 
     pub fn len(&self) -> usize {
         self.records.len()
+    }
+
+    /// Numbers of nodes ever given out.
+    pub fn slots(&self) -> usize {
+        self.records.slots()
     }
 
     pub fn sums(&self) -> Sums {
@@ -237,6 +246,7 @@ impl Store {
         let path_hash = digest::path_hash(path);
         let before = self.hash_of(id, path_hash);
         let (facts, bytes_before) = (self.facts(id), self.node(id).data_length() as u64);
+        self.keep(id);
         let blob = self.renamed_blob(id, data);
         let old = std::mem::replace(&mut self.records.get_mut(id.0).blob, blob);
         self.set_facts(id, Facts { version, mzxid, mtime, ..facts });
@@ -247,6 +257,7 @@ impl Store {
 
     /// Undoes [`Store::set_data`], but for the sums.
     pub fn undo_set_data(&mut self, id: NodeId, old: OldData, version: i32, mzxid: i64, mtime: i64) {
+        self.keep(id);
         let blob = std::mem::replace(&mut self.records.get_mut(id.0).blob, old.0);
         self.blobs.remove(blob);
         self.set_facts(id, Facts { version, mzxid, mtime, ..self.facts(id) });
@@ -260,6 +271,7 @@ impl Store {
     pub fn set_acl(&mut self, id: NodeId, path: &str, acl: AclRef, aversion: i32) {
         let path_hash = digest::path_hash(path);
         let before = self.hash_of(id, path_hash);
+        self.keep(id);
         let old = std::mem::replace(&mut self.records.get_mut(id.0).acl, acl);
         self.set_facts(id, Facts { aversion, ..self.facts(id) });
         self.digest = self.digest.wrapping_sub(before).wrapping_add(self.hash_of(id, path_hash));
@@ -316,8 +328,20 @@ impl Store {
     #[inline]
     fn set_facts(&mut self, id: NodeId, facts: Facts) {
         if self.facts(id) != facts {
+            self.keep(id);
             let more = self.more_mut(id);
             *more = More::new(facts, more.children);
+        }
+    }
+
+    /// Before any change of a node: the snapshot that has not been there yet needs what it was.
+    #[inline]
+    fn keep(&mut self, id: NodeId) {
+        if self.running.as_ref().is_some_and(|running| running.wants(id))
+            && let Some(mut running) = self.running.take()
+        {
+            running.keep(id, &self.node(id));
+            self.running = Some(running);
         }
     }
 
@@ -362,7 +386,11 @@ impl Store {
     /// Puts a record into the slab, its parent's children and the index.
     fn link(&mut self, record: Record) -> NodeId {
         let (parent, hash) = (record.parent, record.hash);
+        self.keep(parent);
         let id = NodeId(self.records.insert(record));
+        if let Some(running) = &mut self.running {
+            running.set_done(id);
+        }
         let siblings = self.children_mut(parent);
         let before = list_bytes(siblings);
         siblings.push(id);
@@ -376,7 +404,9 @@ impl Store {
 
     /// Takes a record out of the index, its parent's children and the slab.
     fn unlink(&mut self, id: NodeId) -> Record {
+        self.keep(id);
         let record = self.records.remove(id.0);
+        self.keep(record.parent);
         assert_ne!(record.parent, NOWHERE, "the root and free slots are never taken out");
         self.index.remove(record.hash, id);
         let siblings = self.children_mut(record.parent);

@@ -3,6 +3,7 @@
 mod clickhouse;
 mod facts;
 mod golden;
+mod gradual;
 mod harness;
 mod lifetimes;
 mod model;

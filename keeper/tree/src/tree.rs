@@ -33,6 +33,8 @@ pub struct Tree {
     pub(crate) zxid: Zxid,
     /// The leader's clock at the last batch; never goes back.
     pub(crate) time_ms: i64,
+    /// Numbers them. Not part of the state.
+    pub(crate) snapshots_begun: u64,
 }
 
 /// How far the batches of one server have come.
@@ -73,6 +75,7 @@ impl Tree {
             origins: BTreeMap::new(),
             zxid: Zxid(0),
             time_ms: 0,
+            snapshots_begun: 0,
         }
     }
 

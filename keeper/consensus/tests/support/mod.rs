@@ -107,11 +107,9 @@ impl StateMachine for Recorder {
 
     fn snapshot(&mut self) -> SnapshotSource {
         let all = self.0.lock().unwrap().clone();
-        Box::new(move |chunk| {
-            for (index, payload) in all {
-                chunk([&index.to_le_bytes()[..], &payload[..]].concat());
-            }
-        })
+        let mut chunks =
+            all.into_iter().map(|(index, payload)| [&index.to_le_bytes()[..], &payload[..]].concat());
+        Box::new(move || Ok(chunks.next()))
     }
 
     fn restore(&mut self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Bytes>>) -> io::Result<()> {

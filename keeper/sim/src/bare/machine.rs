@@ -115,11 +115,9 @@ impl StateMachine for Machine {
         if self.fault == Some(Fault::SnapshotForgetsNext) {
             state.next.clear();
         }
-        Box::new(move |write| {
-            for chunk in state.encode().chunks(64) {
-                write(chunk.to_vec());
-            }
-        })
+        let chunks: Vec<Vec<u8>> = state.encode().chunks(64).map(<[u8]>::to_vec).collect();
+        let mut chunks = chunks.into_iter();
+        Box::new(move || Ok(chunks.next()))
     }
 
     fn restore(&mut self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Bytes>>) -> io::Result<()> {

@@ -4,8 +4,13 @@
 
 mod decode;
 mod encode;
+mod gradual;
+mod output;
 
 use std::fmt;
+
+pub(crate) use gradual::Running;
+pub use gradual::{SnapshotAbandoned, SnapshotWalk};
 
 pub(crate) const MAGIC: [u8; 8] = *b"KEEPTREE";
 pub(crate) const VERSION: u32 = 1;
