@@ -107,9 +107,13 @@ async fn count_boot(disk: SharedDisk) -> io::Result<u64> {
         io::Error::new(io::ErrorKind::InvalidData, format!("both slots of `{BOOT_FILE}` are damaged"))
     })?;
     let older = if counts[0] == Some(last) { SLOT_BYTES } else { 0 };
-    file.write_at(older as u64, &encode_slot(last + 1)).await?;
+    // What cannot be read there is a number that no start has used (its write was torn), or one that a start has used
+    // (the disk has lost it since): it is passed over.
+    let unreadable = counts.contains(&None) && slots[older..][..SLOT_BYTES].iter().any(|byte| *byte != 0);
+    let next = if unreadable { last + 2 } else { last + 1 };
+    file.write_at(older as u64, &encode_slot(next)).await?;
     file.sync().await?;
-    Ok(last + 1)
+    Ok(next)
 }
 
 /// Reads the identity and counts this start. `None` on an empty disk.
@@ -174,12 +178,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_torn_slot_falls_back_to_the_other_and_two_are_refused() {
+    async fn a_damaged_slots_number_is_passed_over_and_two_are_refused() {
         let disk = FaultyDisk::new(1);
         store(&disk.disk(), &stored()).await.expect("stored");
         assert_eq!([boot(&disk).await, boot(&disk).await], [2, 3]);
         disk.edit(BOOT_FILE, |bytes| bytes[9] ^= 1);
-        assert_eq!(boot(&disk).await, 3, "the slot of 3 is torn, so 3 was never used");
+        assert_eq!(boot(&disk).await, 4, "a start has used 3");
         disk.edit(BOOT_FILE, |bytes| {
             bytes[9] ^= 1;
             bytes[SLOT_BYTES + 9] ^= 1;
