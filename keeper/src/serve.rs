@@ -27,7 +27,7 @@ pub fn run(config: &Config, founding: Option<Founding>) -> Result<()> {
     let outcome = clients.block_on(async {
         let member = Member::start(config, pool).await?;
         if let Some(founding) = founding {
-            keeper_rt::spawn("founding", founding.run(member.node.clone()));
+            keeper_rt::spawn("founding", founding.run(member.node.clone(), member.tls.admin.clone()));
         }
         let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -93,6 +93,7 @@ struct Sockets {
     client_tls: Option<TcpListener>,
     admin: TcpListener,
     http: TcpListener,
+    metrics: Option<TcpListener>,
 }
 
 impl Sockets {
@@ -107,7 +108,11 @@ impl Sockets {
         };
         let admin = listener::bind("admin calls", listen.admin).await?;
         let http = listener::bind("HTTP", listen.http).await?;
-        Ok(Sockets { client, client_tls, admin, http })
+        let metrics = match listen.metrics {
+            Some(address) => Some(listener::bind("metrics", address).await?),
+            None => None,
+        };
+        Ok(Sockets { client, client_tls, admin, http, metrics })
     }
 }
 
@@ -129,7 +134,7 @@ impl Member {
         let node = Node::start(options).await?;
         let (client, client_tls) = (config.listen.plain_client(), config.listen.client_tls);
         tracing::info!(name = config.server.name, ?client, ?client_tls, peer = %config.listen.peer, "started");
-        spawn_servers(&node, sockets, &tls, config.auth.x509_super.clone(), token);
+        spawn_servers(&node, sockets, &tls, config, token);
         Ok(Member { node, tls })
     }
 }
@@ -152,6 +157,7 @@ fn node_options(
     options.frame_bytes_max = config.limits.frame_bytes_max;
     options.connections_max = config.limits.connections_max;
     options.connections_per_address_max = config.limits.connections_per_address_max;
+    options.memory_soft_bytes = config.limits.memory_soft_bytes();
     options.four_letter_words = config.four_letter_words.allow.iter().cloned().collect();
     options.auth = auth_options(&config.auth)?;
     options.rules = Rules {
@@ -176,25 +182,22 @@ fn auth_options(config: &Auth) -> Result<AuthOptions> {
         sasl_users: config.sasl_users_file.as_deref().map(users::follow).transpose()?,
         super_users: config.super_user.iter().cloned().collect(),
         required_schemes,
+        allow_failed_sasl: config.allow_failed_sasl,
         clickhouse_password: config.clickhouse_password.as_deref().and_then(Secret::for_clickhouse),
         skip_acl: config.skip_acl,
         unredacted_acl: !config.redact_acl,
     })
 }
 
-fn spawn_servers(
-    node: &Node,
-    sockets: Sockets,
-    tls: &TlsPorts,
-    super_subject: Option<String>,
-    token: String,
-) {
-    let Sockets { client, client_tls, admin: admin_socket, http: http_socket } = sockets;
+fn spawn_servers(node: &Node, sockets: Sockets, tls: &TlsPorts, config: &Config, token: String) {
+    let Sockets { client, client_tls, admin: admin_socket, http: http_socket, metrics } = sockets;
+    let super_subject = config.auth.x509_super.clone();
+    let tls_clients = tls.client.clone().map(|tls| TlsClients { tls, super_subject });
     if let Some(socket) = client {
-        keeper_rt::spawn("clients-accept", listener::serve_clients(node.clone(), socket));
+        let unified = tls_clients.clone().filter(|_| config.listen.client_takes_tls);
+        keeper_rt::spawn("clients-accept", listener::serve_clients(node.clone(), socket, unified));
     }
-    if let (Some(socket), Some(tls)) = (client_tls, tls.client.clone()) {
-        let clients = TlsClients { tls, super_subject };
+    if let (Some(socket), Some(clients)) = (client_tls, tls_clients) {
         keeper_rt::spawn("clients-accept", listener::serve_tls_clients(node.clone(), socket, clients));
     }
     node.shared().metrics.collect_from(Box::new(TlsCollector::new(tls.ports())));
@@ -208,6 +211,13 @@ fn spawn_servers(
     keeper_rt::spawn("http", async move {
         if let Err(error) = http::serve(for_http, http_socket).await {
             tracing::error!(%error, "the HTTP server ended");
+        }
+    });
+    let Some(socket) = metrics else { return };
+    let for_metrics = node.clone();
+    keeper_rt::spawn("metrics", async move {
+        if let Err(error) = http::serve_metrics(for_metrics, socket).await {
+            tracing::error!(%error, "the server of metrics ended");
         }
     });
 }

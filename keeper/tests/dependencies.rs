@@ -61,6 +61,7 @@ fn arrows_between_our_crates_are_those_of_the_map() {
             "keeper-client",
             set(&["keeper-types", "keeper-rt", "keeper-wire", "keeper-tls", "keeper-admin-api"]),
         ),
+        ("keeper-bench", set(&["keeper-types", "keeper-rt", "keeper-client"])),
         (
             "keeper",
             set(&[
@@ -68,8 +69,10 @@ fn arrows_between_our_crates_are_those_of_the_map() {
                 "keeper-rt",
                 "keeper-server",
                 "keeper-client",
+                "keeper-bench",
                 "keeper-consensus",
                 "keeper-log",
+                "keeper-tree",
                 "keeper-tls",
             ]),
         ),

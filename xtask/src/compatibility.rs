@@ -68,6 +68,7 @@ fn four_letter_words(text: &mut String) {
             Origin::Zookeeper => "ZooKeeper",
             Origin::Clickhouse => "ClickHouse",
             Origin::Both => "both",
+            Origin::Own => "ours",
         };
         let open = if word.open { "yes" } else { "no" };
         let _ =

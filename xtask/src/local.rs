@@ -50,7 +50,7 @@ pub async fn start(kind: Kind, binary: Option<PathBuf>, folder: &std::path::Path
         Kind::Zookeeper => {
             let jars = zookeeper::jars()?;
             progress::step("starting three ZooKeepers");
-            cluster::zookeeper::start(&jars, folder).await
+            cluster::zookeeper::start(&jars, folder, "").await
         }
     }
 }

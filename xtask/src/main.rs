@@ -13,6 +13,7 @@ mod compare;
 mod compatibility;
 mod conformance;
 mod e2e;
+mod faults;
 mod fuzz;
 mod generate;
 mod images;
@@ -60,6 +61,8 @@ enum Task {
     Conformance(conformance::Arguments),
     /// Kill -9 members of a local cluster under the checked loader
     Kills(kills::Arguments),
+    /// Stop, cut off, slow down and starve members of a local cluster, damage and delete their files, under the checked loader
+    Faults(faults::Arguments),
     /// Idle sessions by the ten thousand, a storm of returning clients, bad clients beside good ones
     Robustness(robustness::Arguments),
     /// Run fuzz targets: what decodes bytes from outside
@@ -98,6 +101,7 @@ async fn run(task: Task) -> anyhow::Result<()> {
         Task::Conformance(arguments) => conformance::run(&arguments).await,
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Kills(arguments) => kills::run(&arguments).await,
+        Task::Faults(arguments) => faults::run(&arguments).await,
         Task::Robustness(arguments) => robustness::run(&arguments).await,
         Task::Local(arguments) => local::run(&arguments).await,
         Task::Load(arguments) => local::load(arguments).await,

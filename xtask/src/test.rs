@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{
-    build, command, compare, conformance, e2e, generate, kills, kube, paths, progress, robustness, sim, up,
+    build, command, compare, conformance, e2e, faults, generate, kills, kube, paths, progress, robustness,
+    sim, up,
 };
 
 #[derive(Args)]
@@ -45,6 +46,7 @@ enum Stage {
     Tests,
     Simulation,
     Kills,
+    Faults,
     Robustness,
     Conformance,
     Compare,
@@ -53,13 +55,14 @@ enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 11] = [
+    const ALL: [Stage; 12] = [
         Stage::Format,
         Stage::Generated,
         Stage::Lints,
         Stage::Tests,
         Stage::Simulation,
         Stage::Kills,
+        Stage::Faults,
         Stage::Robustness,
         Stage::Conformance,
         Stage::Compare,
@@ -75,6 +78,7 @@ impl Stage {
             Stage::Tests => "tests",
             Stage::Simulation => "simulation",
             Stage::Kills => "kills",
+            Stage::Faults => "faults",
             Stage::Robustness => "robustness",
             Stage::Conformance => "conformance",
             Stage::Compare => "compare",
@@ -93,6 +97,7 @@ impl Stage {
             Stage::Tests => cargo_test(),
             Stage::Simulation => simulation(),
             Stage::Kills => kills_stage().await,
+            Stage::Faults => faults_stage().await,
             Stage::Robustness => robustness_stage().await,
             Stage::Conformance => conformance_stage().await,
             Stage::Compare => compare_stage().await,
@@ -245,6 +250,12 @@ async fn kills_stage() -> Result<Counts> {
     kills::run(&arguments).await.map(|()| ONE)
 }
 
+/// A round or two of each scenario.
+async fn faults_stage() -> Result<Counts> {
+    let passed = faults::measure(&faults::Arguments::short(build::keeper()?)).await?;
+    Ok(Counts { passed, failed: 0 })
+}
+
 /// Fewer clients and shorter, judged by counts alone: a shared machine's times say nothing.
 async fn robustness_stage() -> Result<Counts> {
     let passed = robustness::measure(&robustness::Arguments::short(build::keeper()?)).await?;
@@ -259,8 +270,8 @@ async fn conformance_stage() -> Result<Counts> {
 
 /// That both sides run and the lines are whole; a shared machine says nothing about speed.
 async fn compare_stage() -> Result<Counts> {
-    let lines = compare::measure(&compare::Arguments::smoke(keeper()?)).await?;
-    Ok(Counts { passed: lines.len() as u64, failed: 0 })
+    let passed = compare::check(build::keeper()?).await?;
+    Ok(Counts { passed, failed: 0 })
 }
 
 /// What `up` does, kazoo's tests against the pods, all scenarios in their short form, and what `down` does.

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use hdrhistogram::Histogram;
 use rustix::event::epoll;
 
+use crate::cpu::Meter;
 use crate::random::Random;
 pub use row::{Op, Row};
 use session::{ANSWER_TIMEOUT, Session};
@@ -28,6 +29,8 @@ pub struct BenchOptions {
     pub value_bytes: usize,
     /// Nodes each session reads and writes in the rows other than create.
     pub keys_per_session: u64,
+    /// Servers whose processor time is counted.
+    pub server_pids: Vec<u32>,
 }
 
 impl BenchOptions {
@@ -38,6 +41,7 @@ impl BenchOptions {
             measure: Duration::from_secs(5),
             value_bytes: 100,
             keys_per_session: 100,
+            server_pids: Vec::new(),
         }
     }
 }
@@ -50,6 +54,8 @@ pub struct RowResult {
     pub max_us: u64,
     /// Requests answered inside the measured time.
     pub count: u64,
+    /// Processor time of `server_pids` inside the measured time.
+    pub server_cpu: Duration,
 }
 
 /// Parent of everything the generator writes.
@@ -141,11 +147,13 @@ impl Bench {
             bench.push(row.op, index, keys, now_ns);
             true
         };
+        let mut cpu = Meter::new(&options.server_pids, begin_ns..=end_ns);
         let value = self.value.clone();
         self.drive(row.depth, &mut push, &mut |sent_ns, answered_ns, body| {
             // Behind the value's length.
             let got = body.get(4..4 + value.len());
             ensure!(row.op != Op::Get || got == Some(&value), "a get answered another value");
+            cpu.see(answered_ns)?;
             if (begin_ns..=end_ns).contains(&answered_ns) {
                 let us = (answered_ns - sent_ns).div_ceil(1000);
                 latency.saturating_record(us.max(1));
@@ -159,6 +167,7 @@ impl Bench {
             p99_us: latency.value_at_quantile(0.99),
             max_us: latency.max(),
             count: latency.len(),
+            server_cpu: cpu.finish()?,
         })
     }
 

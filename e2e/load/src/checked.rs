@@ -39,6 +39,8 @@ pub struct Options {
     pub connect_tries: usize,
     /// Hold reads to the zxid in their reply's header; real ZooKeeper does not promise it.
     pub read_at_its_zxid: bool,
+    /// Disks fill: writes may be refused for want of room, and are tried again.
+    pub full_disks: bool,
 }
 
 impl Options {
@@ -53,6 +55,7 @@ impl Options {
             seed,
             connect_tries: 4,
             read_at_its_zxid: true,
+            full_disks: false,
         }
     }
 }
@@ -254,7 +257,11 @@ impl std::fmt::Display for Verdict {
             self.longest_gap.as_secs_f64() * 1000.0,
             self.history.operations.len(),
             self.violations.len() as u64 + self.report.violations_found
-        )
+        )?;
+        match c.refused {
+            0 => Ok(()),
+            refused => write!(f, "; {refused} writes refused for want of room"),
+        }
     }
 }
 

@@ -79,6 +79,11 @@ impl Cluster {
         self.processes[member].as_ref().map(Process::pid)
     }
 
+    /// Of all that run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().flatten().map(Process::pid).collect()
+    }
+
     /// kill -9; on return the member's sockets are closed.
     pub fn kill(&mut self, member: usize) -> Result<()> {
         match self.processes[member].take() {

@@ -29,6 +29,8 @@ pub trait StateMachine: Send + 'static {
     fn snapshot(&mut self) -> SnapshotSource;
     /// Replaces the whole state by the one whose chunks these are; `index` is the last entry they contain.
     fn restore(&mut self, index: u64, chunks: &mut dyn Iterator<Item = io::Result<Bytes>>) -> io::Result<()>;
+    /// The configuration in force in the snapshot that was restored: the state holds its effects already.
+    fn restored(&mut self, _membership: &Membership) {}
 }
 
 /// One server of the cluster, as every member knows it.

@@ -22,6 +22,8 @@ const BOOT_FILE: &str = "boot";
 const BOOT_MAGIC: &[u8; 4] = b"KPBT";
 /// A slot has a sector of its own, so that a torn write leaves the other one alone.
 const SLOT_BYTES: usize = 512;
+/// That of the second start, until it is counted.
+const EMPTY_SLOT: [u8; SLOT_BYTES] = [0; SLOT_BYTES];
 /// Bytes of a slot under its checksum, and of the checksum.
 const SLOT_SUMMED_BYTES: usize = 16;
 const SLOT_SUM_BYTES: usize = 8;
@@ -74,7 +76,7 @@ fn encode_slot(boot: u64) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// `None` for a slot that was never written, or torn.
+/// `None` for a slot that was never written, torn, or damaged.
 fn decode_slot(slot: &[u8]) -> Option<u64> {
     let boot = u64::from_le_bytes(slot.get(8..SLOT_SUMMED_BYTES)?.try_into().ok()?);
     (slot == encode_slot(boot)).then_some(boot)
@@ -86,7 +88,7 @@ pub async fn store(disk: &SharedDisk, stored: &Stored) -> io::Result<Identity> {
     on_thread("identity", async move {
         let is_there = disk.list().await?.iter().any(|name| name == BOOT_FILE);
         let mut file = if is_there { disk.open(BOOT_FILE).await? } else { disk.create(BOOT_FILE).await? };
-        let slots = [encode_slot(1), [0; SLOT_BYTES]].concat();
+        let slots = [encode_slot(1), EMPTY_SLOT].concat();
         file.write_at(0, &slots).await?;
         file.sync().await?;
         disk.sync_folder().await?;
@@ -104,16 +106,20 @@ async fn count_boot(disk: SharedDisk) -> io::Result<u64> {
     let counts = [decode_slot(&slots[..SLOT_BYTES]), decode_slot(&slots[SLOT_BYTES..])];
     let last = counts.into_iter().flatten().max();
     let last = last.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("both slots of `{BOOT_FILE}` are damaged"))
+        let file = format!("{}/{BOOT_FILE}", disk.location());
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("{file} is damaged at byte 0: so are both of its slots"),
+        )
     })?;
     if keeper_rt::planted!("boot-not-counted") {
         return Ok(last);
     }
+    let is_unreadable =
+        |at: usize| counts[at].is_none() && slots[at * SLOT_BYTES..][..SLOT_BYTES] != EMPTY_SLOT;
+    // A torn write leaves a number that was never used, a byte that changed later one that was: it is passed over.
+    let next = last + 1 + u64::from(is_unreadable(0) || is_unreadable(1));
     let older = if counts[0] == Some(last) { SLOT_BYTES } else { 0 };
-    // What cannot be read there is a number that no start has used (its write was torn), or one that a start has used
-    // (the disk has lost it since): it is passed over.
-    let unreadable = counts.contains(&None) && slots[older..][..SLOT_BYTES].iter().any(|byte| *byte != 0);
-    let next = if unreadable { last + 2 } else { last + 1 };
     file.write_at(older as u64, &encode_slot(next)).await?;
     file.sync().await?;
     Ok(next)
@@ -181,17 +187,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_slots_number_is_passed_over_and_two_are_refused() {
+    async fn an_unreadable_slot_falls_back_to_the_other_without_using_its_number_and_two_are_refused() {
         let disk = FaultyDisk::new(1);
         store(&disk.disk(), &stored()).await.expect("stored");
         assert_eq!([boot(&disk).await, boot(&disk).await], [2, 3]);
         disk.edit(BOOT_FILE, |bytes| bytes[9] ^= 1);
-        assert_eq!(boot(&disk).await, 4, "a start has used 3");
+        assert_eq!(boot(&disk).await, 4, "the slot of 3 cannot be read, and 3 was used");
         disk.edit(BOOT_FILE, |bytes| {
             bytes[9] ^= 1;
             bytes[SLOT_BYTES + 9] ^= 1;
         });
         assert!(matches!(load(&disk.disk(), None).await, Err(OpenError::Damaged { .. })));
+    }
+
+    #[tokio::test]
+    async fn whatever_byte_of_a_slot_changes_the_next_start_has_a_number_of_its_own() {
+        for at in 0..2 * SLOT_BYTES {
+            let disk = FaultyDisk::new(1);
+            store(&disk.disk(), &stored()).await.expect("stored");
+            assert_eq!([boot(&disk).await, boot(&disk).await], [2, 3]);
+            disk.edit(BOOT_FILE, |bytes| bytes[at] ^= 0x10);
+            assert!(3 < boot(&disk).await, "byte {at}");
+        }
     }
 
     #[tokio::test]

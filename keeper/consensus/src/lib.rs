@@ -13,6 +13,7 @@ mod api;
 mod codec;
 mod config;
 mod facade;
+pub mod files;
 mod identity;
 mod inquiry;
 pub mod limits;

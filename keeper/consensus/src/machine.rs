@@ -229,11 +229,13 @@ impl RaftStateMachine<TC> for Adapter {
             return Err(io::Error::other("the snapshot's head is not the one that was announced"));
         }
         let index = info.meta.index;
+        let in_force = status::membership(&head.meta.last_membership, head.server_id_max);
         let mut machine = self.take();
         let store = self.store.clone();
         let machine = on_thread("snapshot-restore", async move {
             let reader = store.reader(&info).await?;
             restore(machine.as_mut(), index, reader).await?;
+            machine.restored(&in_force);
             Ok(machine)
         })
         .await?;

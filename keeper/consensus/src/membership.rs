@@ -41,12 +41,22 @@ pub async fn change(node: Arc<Node>, change: Change, pre: Precondition) -> Resul
         return Ok(settled.membership());
     }
     check_precondition(&settled, pre)?;
-    match change {
+    let membership = match change {
         Change::AddLearner(member) => add_learner(&settled, member).await,
         Change::Promote(id) => promote(&node, &settled, id).await,
         Change::Remove(id) => remove(&settled, id).await,
         Change::Transfer(id) => transfer(&node, &settled, id).await,
-    }
+    }?;
+    shown(&node, &membership).await;
+    Ok(membership)
+}
+
+/// Whoever asks for the status after the answer sees the change in it. Raft publishes a configuration a moment after
+/// the entry is answered; a member that fails meanwhile says so in its status.
+async fn shown(node: &Node, membership: &Membership) {
+    let mut status = node.status.subscribe();
+    let shown = status.wait_for(|status| status.membership.log_id >= membership.log_id);
+    let _ = keeper_rt::timeout(ADMIN_WAIT, shown).await;
 }
 
 /// The committed configuration, confirmed by a quorum.

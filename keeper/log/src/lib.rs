@@ -40,9 +40,10 @@ mod tests;
 
 pub use disk::{Disk, DiskFile, DiskFuture, SharedDisk};
 pub use error::LogError;
-pub use inspect::inspect;
+pub use inspect::{Found, inspect};
 pub use options::{FatalHook, Options, SyncHook};
 pub use real::RealDisk;
+pub use recovery::{Verified, verify};
 pub use small_file::{read_small_file, replace_file};
 pub use snapshot::{SnapshotInfo, SnapshotMeta, SnapshotReader, SnapshotStore, SnapshotWriter};
 pub use stats::{Histogram, WalStats};

@@ -50,22 +50,58 @@ pub async fn open(disk: SharedDisk, options: &Options) -> Result<Opened, LogErro
         clear(&mut maker, spare_numbers).await?;
         return create(maker).await;
     }
-    let mut files = Vec::new();
-    for (at, sequence) in sequences.iter().enumerate() {
-        if at > 0 && sequences[at - 1] + 1 != *sequence {
-            let file = full_name(&disk, sequences[at - 1] + 1);
-            return Err(LogError::Missing { file, what: "a later segment of the log exists".into() });
-        }
-        files.push(SegmentFile::open(&disk, *sequence).await?);
-    }
-    let mut scan = Scan { files, replay: Replay::default(), states: Vec::new() };
-    let (end, torn) = scan.read_all().await?;
-    let Scan { files, mut replay, states } = scan;
-    replay.view.compact();
-    replay.check(sequences[0], &full_name(&disk, sequences[0]))?;
+    let (Scan { files, replay, states }, end, torn) = examine(&disk, &sequences).await?;
     // Nothing has been changed up to here.
     clear(&mut maker, spare_numbers).await?;
     finish(maker, files, replay, states, end, torn).await
+}
+
+/// Reads all segments, oldest first, and finds the end or the damage.
+async fn examine(disk: &SharedDisk, sequences: &[u64]) -> Result<(Scan, End, Option<Cut>), LogError> {
+    let mut files = Vec::new();
+    for (at, sequence) in sequences.iter().enumerate() {
+        if at > 0 && sequences[at - 1] + 1 != *sequence {
+            let file = full_name(disk, sequences[at - 1] + 1);
+            return Err(LogError::Missing { file, what: "a later segment of the log exists".into() });
+        }
+        files.push(SegmentFile::open(disk, *sequence).await?);
+    }
+    let mut scan = Scan { files, replay: Replay::default(), states: Vec::new() };
+    let (end, torn) = scan.read_all().await?;
+    scan.replay.view.compact();
+    scan.replay.check(sequences[0], &full_name(disk, sequences[0]))?;
+    Ok((scan, end, torn))
+}
+
+/// A log that would open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    pub segments: usize,
+    /// Of all segments' files.
+    pub bytes: u64,
+    /// Indexes of the first and last entry; `None` when it holds none.
+    pub entries: Option<(u64, u64)>,
+    /// The last batch is not whole: it was never acknowledged, and opening the log removes it.
+    pub torn: Option<Cut>,
+}
+
+/// Reads and checks everything that [`open`] does, and changes nothing. `None`: the folder holds no log.
+pub async fn verify(disk: &SharedDisk) -> Result<Option<Verified>, LogError> {
+    let names = disk.list().await.map_err(|error| LogError::io("list", disk.location(), error))?;
+    let mut sequences: Vec<u64> = names.iter().filter_map(|name| parse_name(name, "log-")).collect();
+    sequences.sort_unstable();
+    if sequences.is_empty() {
+        return Ok(None);
+    }
+    let (scan, _, torn) = examine(disk, &sequences).await?;
+    let replay = &scan.replay;
+    let first = replay.first().filter(|_| !replay.slots.is_empty());
+    Ok(Some(Verified {
+        segments: scan.files.len(),
+        bytes: scan.files.iter().map(|file| file.header.file_bytes).sum(),
+        entries: first.map(|first| (first, first + replay.slots.len() as u64 - 1)),
+        torn,
+    }))
 }
 
 /// Removes what is no segment, except the spares that may be kept.

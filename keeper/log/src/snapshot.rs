@@ -75,6 +75,13 @@ impl SnapshotStore {
         Ok(store)
     }
 
+    /// Names of the finished snapshots in a folder, lowest index first. Changes nothing.
+    pub async fn names(disk: &SharedDisk) -> io::Result<Vec<String>> {
+        let names = disk.list().await?;
+        let finished: BTreeSet<_> = names.iter().filter_map(|name| format::parse_name(name)).collect();
+        Ok(finished.iter().map(|(index, term)| format::name(*index, *term)).collect())
+    }
+
     /// The finished snapshot with the highest index.
     pub fn latest(&self) -> Option<SnapshotInfo> {
         self.state().latest.clone()

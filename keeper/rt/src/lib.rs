@@ -6,12 +6,14 @@
 //! may be used directly. The facade must never hold state of the server itself.
 
 mod process;
+mod quiet;
 mod random;
 mod sim_hook;
 mod task;
 mod time;
 
-pub use process::{OpenFiles, host_name, open_files, os_release};
+pub use process::{OpenFiles, host_name, memory_limit, open_files, os_release, resident_bytes};
+pub use quiet::Quiet;
 pub use random::{Rng, random_bytes, random_u64, rng};
 pub use sim_hook::{Installed, Simulation, SleepFuture, TaskFuture, in_simulation, install};
 pub use task::{JoinError, JoinHandle, Pool, block_on, blocking, spawn, thread, yield_now};

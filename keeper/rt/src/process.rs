@@ -32,6 +32,33 @@ fn soft_limit(limits: &str) -> Option<Option<u64>> {
     }
 }
 
+/// Memory of this process that is resident now, in bytes (proc(5), `VmRSS`). `None` where `/proc` is not.
+pub fn resident_bytes() -> Option<u64> {
+    if sim_hook::in_simulation() {
+        return None;
+    }
+    kilobytes(&std::fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+/// Bytes of memory that this process may use: its control group's limit where it has one (cgroup v2 `memory.max`, v1
+/// `memory.limit_in_bytes`), else what the machine has.
+pub fn memory_limit() -> Option<u64> {
+    if sim_hook::in_simulation() {
+        return None;
+    }
+    let read = |file: &str| std::fs::read_to_string(file).ok();
+    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let group = groups.into_iter().find_map(|file| read(file)?.trim().parse::<u64>().ok());
+    let machine = read("/proc/meminfo").and_then(|text| kilobytes(&text, "MemTotal:"));
+    [group, machine].into_iter().flatten().min()
+}
+
+/// The bytes in a line like `MemTotal:       24576000 kB`.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Name of the machine; empty where unknown.
 pub fn host_name() -> String {
     kernel("hostname")
@@ -62,6 +89,19 @@ mod tests {
         assert_eq!(soft_limit(text), Some(Some(1024)));
         assert_eq!(soft_limit(&text.replace("1024  ", "unlimited")), Some(None));
         assert_eq!(soft_limit("nothing"), None);
+    }
+
+    #[test]
+    fn sizes_are_in_kilobytes() {
+        assert_eq!(kilobytes("MemFree: 1 kB\nMemTotal:       2048 kB\n", "MemTotal:"), Some(2_097_152));
+        assert_eq!(kilobytes("MemFree: 1 kB\n", "MemTotal:"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_has_some_memory_and_less_than_it_may() {
+        let (resident, limit) = (resident_bytes().expect("status"), memory_limit().expect("meminfo"));
+        assert!(1 << 20 < resident && resident < limit, "{resident} of {limit}");
     }
 
     #[cfg(target_os = "linux")]

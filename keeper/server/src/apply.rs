@@ -3,6 +3,7 @@
 //! Every member runs every command; only the origin builds replies. One task, one writer.
 
 use crate::batch::{BadBatch, Batch, BatchCommand, Kind, decode_session_body};
+use crate::digests::{self, Comparison, Report};
 use crate::in_flight::Target;
 use crate::outbox::{CloseReason, Outbox, Pending};
 use crate::read::Reader;
@@ -13,8 +14,10 @@ use crate::watch::encode_event;
 use bytes::Bytes;
 use keeper_consensus::{Membership, SnapshotSource, StateMachine};
 use keeper_tree::{Admission, Applied, Command, CommandOp, Outcome, Readers, Sink, Tree};
-use keeper_types::{AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, SessionId, Zxid};
-use std::collections::BTreeMap;
+use keeper_types::{
+    AclId, ErrorCode, EventKind, Generation, OpCode, Request, Response, ServerId, SessionId, Zxid,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,14 +26,21 @@ pub struct Applier {
     shared: Arc<Shared>,
     /// Connections that got bytes since the last flush: each is woken once.
     touched: BTreeMap<u64, Arc<Outbox>>,
+    voters: BTreeSet<ServerId>,
+    comparison: Comparison,
 }
 
 impl Applier {
     pub fn new(shared: Arc<Shared>) -> Applier {
-        Applier { shared, touched: BTreeMap::new() }
+        Applier {
+            shared,
+            touched: BTreeMap::new(),
+            voters: BTreeSet::new(),
+            comparison: Comparison::default(),
+        }
     }
 
-    fn apply_batch(&mut self, bytes: &[u8]) -> Result<(), BadBatch> {
+    fn apply_batch(&mut self, index: u64, bytes: &[u8]) -> Result<(), BadBatch> {
         let mut batch = Batch::decode(bytes)?;
         let shared = self.shared.clone();
         let mut tree = shared.write_tree();
@@ -49,7 +59,24 @@ impl Applier {
         });
         while let Some(command) = batch.next_command()? {
             let target = targets.as_mut().and_then(Iterator::next).unwrap_or(Target::Nobody);
-            self.apply_command(&mut tree, &command, target)?;
+            match command.kind {
+                Kind::DigestMark => self.take_digest(Report { index, digest: tree.digest() }),
+                Kind::DigestReport => self.compare_digest(batch.id.origin, command.body)?,
+                _ => self.apply_command(&mut tree, &command, target)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_digest(&mut self, mine: Report) {
+        self.comparison.take(mine);
+        self.shared.digests.report(mine);
+    }
+
+    fn compare_digest(&mut self, from: ServerId, body: &[u8]) -> Result<(), BadBatch> {
+        let report = Report::decode(body)?;
+        if let Some(verdict) = self.comparison.hear(from, report, &self.voters) {
+            digests::settle(&self.shared, report.index, verdict);
         }
         Ok(())
     }
@@ -169,6 +196,7 @@ fn run(
             let path = std::str::from_utf8(command.body).map_err(|_| BadBatch("path is not UTF-8"))?;
             CommandOp::CleanUp { path }
         }
+        Kind::DigestMark | Kind::DigestReport => return Err(BadBatch("a digest is no change of the tree")),
     };
     let identities: &[AclId] = &command.identities;
     let generation = match tree.session(command.session) {
@@ -224,8 +252,13 @@ impl Sink for Effects<'_> {
     }
 }
 
+fn voters(membership: &Membership) -> BTreeSet<ServerId> {
+    membership.voters.iter().map(|member| member.id).collect()
+}
+
 impl StateMachine for Applier {
     fn configured(&mut self, membership: &Membership) {
+        self.voters = voters(membership);
         let shared = self.shared.clone();
         let mut tree = shared.write_tree();
         // That of this change.
@@ -247,13 +280,19 @@ impl StateMachine for Applier {
     }
 
     fn apply(&mut self, index: u64, payload: Bytes) {
-        if let Err(bad) = self.apply_batch(&payload) {
+        if let Err(bad) = self.apply_batch(index, &payload) {
             // All members see the same bytes: going on would split them from a member that can read them.
             panic!(
                 "log entry {index} cannot be applied: {bad}; it was written by a newer version or is damaged"
             );
         }
         self.shared.applied_index.store(index, Ordering::Release);
+    }
+
+    fn restored(&mut self, membership: &Membership) {
+        self.voters = voters(membership);
+        // What was taken of the tree that is gone.
+        self.comparison = Comparison::default();
     }
 
     fn flush(&mut self) {

@@ -26,6 +26,8 @@ pub struct AuthOptions {
     pub super_users: BTreeSet<String>,
     /// When not empty, a client is served nothing before it has an identity of one of these schemes.
     pub required_schemes: BTreeSet<String>,
+    /// Who fails to log in by SASL stays connected without that identity, unless `required_schemes` has `sasl`.
+    pub allow_failed_sasl: bool,
     /// Handshakes that open a session have to hold it.
     pub clickhouse_password: Option<Secret>,
     /// Every client is a super user.
@@ -169,6 +171,10 @@ impl Auth {
     fn login_failure(&self, xid: i32) -> Answer {
         let code = match self.options.required_schemes.contains("sasl") {
             true => ErrorCode::SessionClosedRequireSasl,
+            // ZooKeeper says nothing of the failure then: success, and no token, as if SASL were not offered.
+            false if self.options.allow_failed_sasl => {
+                return Answer { reply: reply_without_token(xid, 0), close: None };
+            }
             false => ErrorCode::AuthFailed,
         };
         // The only error reply of ZooKeeper that has a body.

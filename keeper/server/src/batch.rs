@@ -28,14 +28,29 @@ pub enum Kind {
     QuotaRequest = 6,
     /// Body: the path of a container or TTL node whose time has come.
     CleanUp = 7,
+    /// Every member takes its tree's digest here.
+    DigestMark = 8,
+    /// Body: index of a mark and the sender's digest there.
+    DigestReport = 9,
 }
 
 impl Kind {
     fn from_u8(value: u8) -> Option<Kind> {
         use Kind::*;
-        [Request, Sync, CreateSession, AttachSession, CloseSession, ExpireSession, QuotaRequest, CleanUp]
-            .into_iter()
-            .find(|kind| *kind as u8 == value)
+        [
+            Request,
+            Sync,
+            CreateSession,
+            AttachSession,
+            CloseSession,
+            ExpireSession,
+            QuotaRequest,
+            CleanUp,
+            DigestMark,
+            DigestReport,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == value)
     }
 }
 

@@ -7,6 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 pub struct StatusCollector {
     node: Node,
@@ -29,11 +30,12 @@ impl Collector for StatusCollector {
         let status = self.node.consensus().status();
         let shared = self.node.shared();
         let tree = shared.read_tree();
-        let (zxid, counts) = (tree.zxid().0, tree.counts());
+        let (zxid, counts, tree_bytes) = (tree.zxid().0, tree.counts(), tree.memory());
         drop(tree);
         let ready = self.node.readiness() == Readiness::Ready;
-        let watches = shared.watches.summary();
-        let gauges: [(&str, &str, i64); 18] = [
+        let memory_full = shared.memory_full.load(Ordering::Relaxed);
+        let (watches, digests) = (shared.watches.summary(), &shared.digests);
+        let gauges: [(&str, &str, i64); 22] = [
             ("ready", "1 when clients should be sent here", i64::from(ready)),
             ("is_leader", "1 on the leader", i64::from(status.role == Role::Leader)),
             ("has_leader", "1 when a leader is known", i64::from(status.leader.is_some())),
@@ -52,6 +54,14 @@ impl Collector for StatusCollector {
             ("connections", "Client connections of this member", shared.connections().len() as i64),
             ("watches", "Watches of this member's clients", watches.watches as i64),
             ("disk_full", "1 while writes are refused for want of room", i64::from(shared.is_disk_full())),
+            ("memory_full", "1 while writes are refused for want of memory", i64::from(memory_full)),
+            ("tree_bytes", "Memory that the replicated state takes, estimated", tree_bytes as i64),
+            ("tree_differs", "1 when this member's tree is known to be wrong", i64::from(digests.differs())),
+            (
+                "digest_agreed_index",
+                "Log index at which the members' trees were last the same",
+                digests.agreed_index.load(Ordering::Relaxed) as i64,
+            ),
         ];
         for (name, help, value) in gauges {
             let metric = ConstGauge::new(value);

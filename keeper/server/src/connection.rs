@@ -245,11 +245,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// A four-letter word instead of a handshake. Its argument, where it has one, comes within the handshake's time.
     async fn answer_word(&mut self, word: [u8; 4]) {
         let words = self.options.words.clone();
-        let wanted = words.argument_bytes(word);
         let argument = keeper_rt::timeout(HANDSHAKE_TIME_MAX, async {
-            while self.input.len() < wanted && matches!(self.turn(true).await, Turn::Read | Turn::Progress) {}
+            while self.input.len() < words.argument_bytes(word, &self.input)
+                && matches!(self.turn(true).await, Turn::Read | Turn::Progress)
+            {}
         });
         let _ = argument.await;
+        let wanted = words.argument_bytes(word, &self.input);
         let argument = self.input.split_to(wanted.min(self.input.len()));
         let Some(answer) = words.answer(word, &argument, &self.shared).await else { return };
         self.output.extend_from_slice(answer.text.as_bytes());
@@ -332,6 +334,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         } else {
             (Kind::AttachSession, request.password.clone().try_into().unwrap_or_default())
         };
+        if self.shared.digests.differs() {
+            tracing::info!(remote = %self.info.remote, "client sent to the next member: this one's tree is wrong");
+            self.reject(request);
+            return None;
+        }
         if self.shared.read_only.load(Ordering::Relaxed) {
             return self.connect_read_only(request, asked, timeout_ms, password);
         }

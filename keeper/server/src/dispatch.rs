@@ -5,6 +5,7 @@
 //! again from the first unapplied (go-back-N). The tree's `next_seq` makes repetitions harmless.
 
 use crate::batch::{BatchBuilder, Kind};
+use crate::expiry::Touch;
 use crate::in_flight::{Flight, Target};
 use crate::leader;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_REQUESTS_MAX, RESEND_PAUSE, RESEND_STALL, TOUCHES_PER_FRAME_MAX};
@@ -65,7 +66,7 @@ impl Submission {
 pub struct Dispatch {
     shared: Arc<Shared>,
     queue: mpsc::UnboundedSender<Submission>,
-    touches: mpsc::Sender<Vec<SessionId>>,
+    touches: mpsc::Sender<Vec<Touch>>,
     consensus: Consensus,
 }
 
@@ -84,8 +85,8 @@ impl Dispatch {
     }
 
     /// Signs of life for the leader; dropped when the last ones are still on their way.
-    pub fn touch(&self, sessions: Vec<SessionId>) {
-        for part in sessions.chunks(TOUCHES_PER_FRAME_MAX) {
+    pub fn touch(&self, touches: Vec<Touch>) {
+        for part in touches.chunks(TOUCHES_PER_FRAME_MAX) {
             let _ = self.touches.try_send(part.to_vec());
         }
     }
@@ -103,7 +104,7 @@ pub struct Dispatcher {
     shared: Arc<Shared>,
     consensus: Consensus,
     queue: mpsc::UnboundedReceiver<Submission>,
-    touches: mpsc::Receiver<Vec<SessionId>>,
+    touches: mpsc::Receiver<Vec<Touch>>,
     status: watch::Receiver<Status>,
     link: Link,
     /// The leadership `link` leads to.
@@ -123,7 +124,7 @@ pub struct Dispatcher {
 enum Event {
     Status,
     Submitted(Submission),
-    Touches(Vec<SessionId>),
+    Touches(Vec<Touch>),
     Changed,
     /// The leader refused, or its connection broke.
     Refused,
@@ -172,7 +173,7 @@ impl Dispatcher {
             match self.next_event().await {
                 Event::Status | Event::Changed | Event::Committed => {}
                 Event::Submitted(submission) => self.held = Some(submission),
-                Event::Touches(sessions) => self.send_touches(sessions).await,
+                Event::Touches(touches) => self.send_touches(touches).await,
                 Event::Refused => self.refused().await,
                 Event::Stalled => {
                     tracing::debug!("batches make no progress; sending them again");
@@ -340,13 +341,13 @@ impl Dispatcher {
         }
     }
 
-    async fn send_touches(&mut self, sessions: Vec<SessionId>) {
+    async fn send_touches(&mut self, touches: Vec<Touch>) {
         match &self.link {
             Link::None => {}
-            Link::Local => self.shared.expiry.touch(sessions),
+            Link::Local => self.shared.expiry.touch(touches),
             Link::Remote(conn) => {
                 // A full connection is busy with batches: the next touch comes soon enough.
-                let _ = conn.sender.try_send(leader::touch_frame(&sessions));
+                let _ = conn.sender.try_send(leader::touch_frame(&touches));
             }
         }
     }

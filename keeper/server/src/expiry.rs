@@ -1,4 +1,5 @@
-//! Which sessions live, by the leader's clock. Members send touches in batches; the leader proposes the end of a
+//! Which sessions live, by the leader's clock. Members send touches in batches, each with its age, so that a session ends
+//! a timeout after its client's last sign of life and not after the batch. The leader proposes the end of a
 //! session that was not touched within its timeout. A new leader starts all timeouts anew.
 
 use keeper_rt::Instant;
@@ -10,6 +11,13 @@ use std::time::Duration;
 
 /// An expiry that was proposed but not applied is proposed again after this time.
 const PROPOSE_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// A session's sign of life, some time ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    pub session: SessionId,
+    pub age: Duration,
+}
 
 struct Deadline {
     at: Instant,
@@ -32,12 +40,13 @@ impl Expiry {
     }
 
     /// Signs of life, from this member's clients or another's.
-    pub fn touch(&self, sessions: impl IntoIterator<Item = SessionId>) {
+    pub fn touch(&self, touches: impl IntoIterator<Item = Touch>) {
         let now = keeper_rt::now();
         let mut deadlines = self.lock();
-        for session in sessions {
+        for Touch { session, age } in touches {
             if let Some(deadline) = deadlines.sessions.get_mut(&session) {
-                deadline.at = now + deadline.timeout;
+                // An old sign takes nothing back, and one older than the timeout is none.
+                deadline.at = deadline.at.max(now + deadline.timeout.saturating_sub(age));
             }
         }
     }

@@ -4,7 +4,7 @@
 //! | first byte | direction | rest |
 //! |---|---|---|
 //! | 1 batch | to the leader | the batch's bytes (docs/formats/entry.md) |
-//! | 2 touch | to the leader | 8 bytes a session, little-endian |
+//! | 2 touch | to the leader | 12 bytes a session, little-endian: its id, and the age of its sign of life in ms (4) |
 //! | 3 refused | to the origin | nothing; the connection ends, all unapplied batches are to be sent again |
 //! | 4 wish | to the leader | nothing; the sender would like to lead. On a connection of its own |
 //! | 5 granted | to the origin | nothing; leadership is being handed over |
@@ -12,14 +12,16 @@
 //! | 7 reconfigured | to the origin | see `reconfig` |
 
 use crate::batch::{Batch, stamp};
+use crate::expiry::Touch;
 use crate::reconfig;
 use crate::shared::Shared;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use keeper_consensus::{Consensus, DispatchConn, Precondition, Proposed, Role};
 use keeper_types::{ServerId, SessionId};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 const BATCH: u8 = 1;
@@ -27,6 +29,7 @@ const TOUCH: u8 = 2;
 const REFUSED: u8 = 3;
 const WISH: u8 = 4;
 const GRANTED: u8 = 5;
+const TOUCH_BYTES: usize = 12;
 
 pub fn batch_frame(batch: &Bytes) -> Bytes {
     let mut frame = BytesMut::with_capacity(batch.len() + 1);
@@ -35,11 +38,22 @@ pub fn batch_frame(batch: &Bytes) -> Bytes {
     frame.freeze()
 }
 
-pub fn touch_frame(sessions: &[SessionId]) -> Bytes {
-    let mut frame = BytesMut::with_capacity(sessions.len() * 8 + 1);
+pub fn touch_frame(touches: &[Touch]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(touches.len() * TOUCH_BYTES + 1);
     frame.put_u8(TOUCH);
-    sessions.iter().for_each(|session| frame.put_i64_le(session.0));
+    for touch in touches {
+        frame.put_i64_le(touch.session.0);
+        frame.put_u32_le(u32::try_from(touch.age.as_millis()).unwrap_or(u32::MAX));
+    }
     frame.freeze()
+}
+
+fn touches(body: &[u8]) -> impl Iterator<Item = Touch> {
+    body.as_chunks::<TOUCH_BYTES>().0.iter().map(|touch| {
+        let mut touch = &touch[..];
+        let session = SessionId(touch.get_i64_le());
+        Touch { session, age: Duration::from_millis(touch.get_u32_le().into()) }
+    })
 }
 
 /// Asks `leader` to hand leadership to this member. True when it has begun to. Dropping it changes nothing.
@@ -111,8 +125,7 @@ async fn serve_origin(shared: Arc<Shared>, consensus: Consensus, dispatch: Dispa
                 }
             }
             Some(&TOUCH) => {
-                let ids = frame[1..].as_chunks::<8>().0.iter().map(|id| SessionId(i64::from_le_bytes(*id)));
-                shared.expiry.touch(ids);
+                shared.expiry.touch(touches(&frame[1..]));
             }
             Some(&reconfig::RECONFIG) => {
                 let answer = reconfig::answer(&shared, &consensus, &frame[1..]).await;

@@ -14,14 +14,18 @@ pub mod auth;
 pub mod batch;
 /// Received, Replied: a client's socket.
 pub mod connection;
+/// The same in words.
+pub mod describe;
 /// Dispatched: writes into batches, batches to the leader.
-pub mod dispatch;
+mod dispatch;
 /// Batches between dispatch and apply.
 mod in_flight;
 /// Large writes take turns.
 mod large_writes;
 /// Proposed: the leader's end of the dispatchers' connections.
 mod leader;
+/// Writes are refused before memory ends.
+mod memory_limit;
 /// What a connection still owes its client.
 mod outbox;
 /// Local reads.
@@ -35,6 +39,8 @@ pub mod session;
 
 /// The end of containers and TTL nodes.
 mod cleanup;
+/// Whether the members hold the same tree.
+pub mod digests;
 /// Who lives, by the leader's clock.
 mod expiry;
 /// The node object.
@@ -64,8 +70,6 @@ mod numbers;
 pub mod per_address;
 /// Latencies by share of requests, for `mntr`.
 mod percentiles;
-/// Bounded log lines about strangers.
-mod quiet;
 /// What clients asked and were answered.
 mod stats;
 /// The same of one connection.

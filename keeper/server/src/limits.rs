@@ -23,6 +23,8 @@ pub const FRAME_STALL_MAX: Duration = Duration::from_secs(30);
 pub const LAST_WORDS_TIME_MAX: Duration = Duration::from_secs(1);
 /// Time for the first packet of a connection.
 pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a client of a port for both may take to show by its first byte whether it speaks TLS.
+pub const FIRST_BYTE_TIME_MAX: Duration = HANDSHAKE_TIME_MAX;
 /// A new session, or an old one, is asked of the leader for so long. A member without a leader then
 /// sends the client to the next one.
 pub const SESSION_OPEN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -95,6 +97,8 @@ pub const RESEND_STALL: Duration = Duration::from_secs(2);
 /// looked over for expiry.
 pub const TOUCH_PERIOD: Duration = Duration::from_millis(500);
 pub const EXPIRY_PERIOD: Duration = Duration::from_millis(200);
+/// Sessions whose connections broke that the next touch tells of.
+pub const SESSIONS_LEFT_MAX: usize = 65_536;
 /// Sessions named in one touch frame.
 pub const TOUCHES_PER_FRAME_MAX: usize = 8_192;
 /// A member that knows no leader for so long does not let a new client wait for one.
@@ -106,6 +110,8 @@ pub const LEADERLESS_CLOSE_AFTER: Duration = Duration::from_secs(4);
 
 /// Servers named in one reconfig.
 pub const RECONFIG_SERVERS_MAX: usize = 64;
+/// Bytes of the argument of the word `rcfg`.
+pub const RECONFIG_TEXT_BYTES_MAX: usize = 64 << 10;
 /// How often a reconfig looks for a leader, and how long it may take in all.
 pub const RECONFIG_TRIES_MAX: usize = 20;
 pub const RECONFIG_TIME_MAX: Duration = Duration::from_secs(20);
@@ -116,6 +122,11 @@ pub const CONTAINER_PERIOD_DEFAULT: Duration = Duration::from_secs(60);
 /// Nodes looked at in one go, while readers share the tree; ends of nodes proposed in one go.
 pub const CLEANUP_LOOKS_MAX: usize = 10_000;
 
+/// How often the members compare their trees, while something is written.
+pub const DIGEST_PERIOD_DEFAULT: Duration = Duration::from_secs(10);
+/// Marks that reports are kept of; reports on their way.
+pub const DIGEST_MARKS_KEPT: usize = 8;
+
 /// A member is caught up when it has applied all but this many of the entries it knows to be committed.
 pub const READY_LAG_ENTRIES_MAX: u64 = 1_000;
 
@@ -124,6 +135,10 @@ pub const ADMIN_CONNS_MAX: usize = 64;
 
 /// How often the log is asked whether its disk is full.
 pub const DISK_PERIOD: Duration = Duration::from_millis(100);
+
+/// How often memory is looked at, and at how many hundredths of the limit writes are taken again.
+pub const MEMORY_PERIOD: Duration = Duration::from_millis(100);
+pub const MEMORY_BACK_SHARE: u64 = 95;
 
 /// Waits of the orderly stop.
 pub const HAND_OVER_TIME_MAX: Duration = Duration::from_secs(3);

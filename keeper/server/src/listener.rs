@@ -1,7 +1,7 @@
 //! The sockets of production: clients, HTTP and admin. Outside the simulator's reach; holds no logic of its own.
 #![allow(clippy::disallowed_methods)]
 
-use crate::limits::{ACCEPT_BACKLOG, PASS_ON_DIAL_TIME_MAX, PASSED_ON_MAX};
+use crate::limits::{ACCEPT_BACKLOG, FIRST_BYTE_TIME_MAX, PASS_ON_DIAL_TIME_MAX, PASSED_ON_MAX};
 use crate::node::Node;
 use keeper_tls::{Tls, TlsStream};
 use keeper_types::AclId;
@@ -15,6 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Pause after a failed accept (too many open files), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// What a TLS client says first: a record of type handshake (RFC 8446, 5.1). A request's length and a four-letter word
+/// never begin so: that length would be 369 MB.
+const TLS_HANDSHAKE: u8 = 0x16;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for {what} on {address}: {cause}")]
@@ -36,8 +39,8 @@ pub async fn bind(what: &'static str, address: SocketAddr) -> Result<TcpListener
     open().map_err(|cause| ListenError { what, address, cause })
 }
 
-/// Serves clients until the task is dropped.
-pub async fn serve_clients(node: Node, listener: TcpListener) {
+/// Serves clients until the task is dropped: without TLS, and where there are `clients` of TLS, those as well.
+pub async fn serve_clients(node: Node, listener: TcpListener, clients: Option<TlsClients>) {
     let passing = Arc::new(Semaphore::new(PASSED_ON_MAX));
     loop {
         let (stream, remote) = accept(&listener, "client").await;
@@ -52,11 +55,28 @@ pub async fn serve_clients(node: Node, listener: TcpListener) {
             }
             continue;
         }
-        let node = node.clone();
+        let (node, clients) = (node.clone(), clients.clone());
         keeper_rt::spawn("client", async move {
             let _place = place;
-            node.serve_client(stream, remote.to_string(), Vec::new()).await;
+            let remote = remote.to_string();
+            match clients {
+                None => node.serve_client(stream, remote, Vec::new()).await,
+                Some(clients) => match speaks_tls(&stream).await {
+                    Some(true) => clients.serve(&node, stream, remote).await,
+                    Some(false) => node.serve_client(stream, remote, Vec::new()).await,
+                    None => tracing::debug!(remote, "a client left or stayed silent before its first byte"),
+                },
+            }
         });
+    }
+}
+
+/// What the first byte says, which stays where it is. `None`: there was none in time.
+async fn speaks_tls(stream: &TcpStream) -> Option<bool> {
+    let mut first = [0];
+    match keeper_rt::timeout(FIRST_BYTE_TIME_MAX, stream.peek(&mut first)).await {
+        Ok(Ok(1)) => Some(first == [TLS_HANDSHAKE]),
+        Ok(_) | Err(_) => None,
     }
 }
 
@@ -89,15 +109,18 @@ pub async fn serve_tls_clients(node: Node, listener: TcpListener, clients: TlsCl
         let (node, clients) = (node.clone(), clients.clone());
         keeper_rt::spawn("client", async move {
             let _place = place;
-            let remote = remote.to_string();
-            let Some(accepted) = clients.tls.accept(stream, &remote).await else { return };
-            let proved = clients.identities(accepted.subject);
-            node.serve_client(TlsStream::new(accepted.stream), remote, proved).await;
+            clients.serve(&node, stream, remote.to_string()).await;
         });
     }
 }
 
 impl TlsClients {
+    async fn serve(&self, node: &Node, stream: TcpStream, remote: String) {
+        let Some(accepted) = self.tls.accept(stream, &remote).await else { return };
+        let proved = self.identities(accepted.subject);
+        node.serve_client(TlsStream::new(accepted.stream), remote, proved).await;
+    }
+
     /// As ZooKeeper's X509AuthenticationProvider gives them.
     fn identities(&self, subject: Option<String>) -> Vec<AclId> {
         let identity = |scheme: &str, id: &str| AclId { scheme: scheme.into(), id: id.into() };

@@ -1,5 +1,6 @@
 //! Numbers of one member, in Prometheus' terms. They belong to the node object, never to the process.
 
+use crate::percentiles::Buckets;
 use crate::stage::Stage;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -17,6 +18,8 @@ struct StageLabel {
 pub struct Metrics {
     registry: Mutex<Registry>,
     stages: [Histogram; Stage::ALL.len()],
+    /// The same times in microseconds, for the word `stgs`.
+    times: [Buckets; Stage::ALL.len()],
     batch_requests: Histogram,
     batch_bytes: Histogram,
     pub packets_received: Counter,
@@ -68,6 +71,7 @@ impl Default for Metrics {
         Metrics {
             registry: Mutex::new(registry),
             stages,
+            times: Default::default(),
             batch_requests,
             batch_bytes,
             packets_received,
@@ -83,6 +87,11 @@ impl Metrics {
     /// `took` since the request was received, or as the stage defines it.
     pub fn observe(&self, stage: Stage, took: Duration) {
         self.stages[stage as usize].observe(took.as_secs_f64());
+        self.times[stage as usize].add(took.as_micros() as u64, 1);
+    }
+
+    pub fn times(&self, stage: Stage) -> &Buckets {
+        &self.times[stage as usize]
     }
 
     pub fn observe_batch(&self, requests: usize, bytes: usize) {

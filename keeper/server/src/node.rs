@@ -8,9 +8,9 @@ use crate::dispatch::{self, Dispatch, Submission};
 use crate::four_letter::{Words, default_words};
 use crate::in_flight::Target;
 use crate::limits::{
-    CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX, EXPIRY_PERIOD,
-    FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER, LEADERLESS_REFUSE_AFTER,
-    READ_ONLY_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD, TTL_PERIOD_DEFAULT,
+    CONNECTIONS_MAX_DEFAULT, CONTAINER_PERIOD_DEFAULT, DIGEST_PERIOD_DEFAULT, DISK_PERIOD, DRAIN_TIME_MAX,
+    EXPIRY_PERIOD, FRAME_BYTES_MAX_DEFAULT, HAND_OVER_TIME_MAX, LEADERLESS_CLOSE_AFTER,
+    LEADERLESS_REFUSE_AFTER, READ_ONLY_AFTER, READY_LAG_ENTRIES_MAX, TOUCH_PERIOD, TTL_PERIOD_DEFAULT,
 };
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, Outbox};
@@ -18,7 +18,7 @@ use crate::per_address::{PerAddress, Place};
 use crate::session::Rules;
 use crate::shared::Shared;
 use crate::stage::Stage;
-use crate::{batch::Kind, cleanup, leader};
+use crate::{batch::Kind, cleanup, digests, leader, memory_limit};
 use bytes::Bytes;
 use keeper_consensus::{Consensus, ConsensusOptions, Network, OpenError, Precondition, Role, Status};
 use keeper_log::SharedDisk;
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub connections_max: usize,
     /// Connections from one address; 0: as many as `connections_max` lets in.
     pub connections_per_address_max: usize,
+    /// Writes that grow the tree are refused beyond this; `None`: never.
+    pub memory_soft_bytes: Option<u64>,
     /// White list; `*` stands for all.
     pub four_letter_words: BTreeSet<String>,
     pub auth: AuthOptions,
@@ -58,6 +60,8 @@ pub struct NodeOptions {
     /// How often the leader looks for TTL nodes whose time is over, and for empty containers.
     pub ttl_period: Duration,
     pub container_period: Duration,
+    /// How often the members compare their trees.
+    pub digest_period: Duration,
     pub snapshot_log_bytes: u64,
     pub log: keeper_log::Options,
     /// `key=value` lines for the word `conf`.
@@ -84,12 +88,14 @@ impl NodeOptions {
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             connections_per_address_max: 0,
+            memory_soft_bytes: None,
             four_letter_words: default_words().map(str::to_owned).collect(),
             auth: AuthOptions::default(),
             rules: Rules::default(),
             features: Features::ALL,
             ttl_period: TTL_PERIOD_DEFAULT,
             container_period: CONTAINER_PERIOD_DEFAULT,
+            digest_period: DIGEST_PERIOD_DEFAULT,
             snapshot_log_bytes: 64 << 20,
             log: keeper_log::Options::default(),
             configuration: Vec::new(),
@@ -125,7 +131,7 @@ pub enum Readiness {
 impl Node {
     /// Opens the disk and joins its cluster; with an empty disk, waits to be told of one.
     pub async fn start(options: NodeOptions) -> Result<Node, OpenError> {
-        let shared = Shared::new(Metrics::default(), options.features);
+        let (shared, reports) = Shared::new(Metrics::default(), options.features);
         let machine = Box::new(Applier::new(shared.clone()));
         let mut consensus_options = ConsensusOptions::new(
             options.disk,
@@ -145,7 +151,13 @@ impl Node {
         keeper_rt::spawn("dispatcher", dispatcher.run());
         keeper_rt::spawn("dispatch-accept", leader::serve(shared.clone(), consensus.clone(), incoming));
         let started = keeper_rt::now();
-        let words = Words::new(options.four_letter_words, consensus.clone(), options.configuration, started);
+        let words = Words::new(
+            options.four_letter_words,
+            consensus.clone(),
+            options.configuration,
+            options.rules.reconfig,
+            started,
+        );
         let connection = ConnectionOptions {
             frame_bytes_max: options.frame_bytes_max,
             timeout_ms: options.session_timeout_ms,
@@ -173,6 +185,20 @@ impl Node {
         keeper_rt::spawn("expire", node.clone().expire_sessions());
         keeper_rt::spawn("leaderless", node.clone().close_when_leaderless());
         keeper_rt::spawn("disk-room", node.clone().watch_disk());
+        if let Some(limit) = options.memory_soft_bytes {
+            keeper_rt::spawn("memory-limit", memory_limit::run(node.inner.shared.clone(), limit));
+        }
+        let inner = &node.inner;
+        keeper_rt::spawn(
+            "digests",
+            digests::run(
+                inner.shared.clone(),
+                inner.consensus.clone(),
+                inner.dispatch.clone(),
+                reports,
+                options.digest_period,
+            ),
+        );
         let periods =
             [(Perishable::Ttl, options.ttl_period), (Perishable::Container, options.container_period)];
         for (kind, period) in periods {
@@ -251,7 +277,13 @@ impl Node {
 
     pub fn readiness(&self) -> Readiness {
         let status = self.inner.consensus.status();
-        readiness(&status, self.inner.shared.stopping.load(Ordering::Relaxed))
+        let shared = &self.inner.shared;
+        match shared.digests.differs_since.load(Ordering::Relaxed) {
+            0 => readiness(&status, shared.stopping.load(Ordering::Relaxed)),
+            index => Readiness::NotReady(format!(
+                "its tree differs from the other members', known since log index {index}: replace this member"
+            )),
+        }
     }
 
     /// Completes when consensus has stopped for good: the process must end.

@@ -9,8 +9,9 @@ use bytes::{Bytes, BytesMut};
 use keeper_rt::Instant;
 use keeper_types::{AclId, Generation, OpCode, SessionId};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Names one connection for the life of the process.
@@ -25,6 +26,7 @@ pub enum CloseReason {
     SlowReader,
     NoLeader,
     OutcomeUnknown,
+    TreeDiffers,
     AuthFailed,
     Malformed,
     ShuttingDown,
@@ -64,8 +66,9 @@ pub struct Outbox {
     state: Mutex<OutboxState>,
     /// Wakes the connection's task: bytes to write, room to read, or the end.
     pub wake: Notify,
-    /// The client has shown a sign of life since the last touch.
-    active: AtomicBool,
+    opened: Instant,
+    /// When the client last showed a sign of life that no touch has told of, in ms after `opened`, plus 1; 0: none.
+    active: AtomicU64,
     session: AtomicI64,
     generation: AtomicU32,
     /// getACL shows this client hashes of digests although it may not change the ACL (`auth.redact_acl = false`).
@@ -80,7 +83,8 @@ impl Outbox {
             id,
             state: Mutex::default(),
             wake: Notify::new(),
-            active: AtomicBool::new(true),
+            opened: keeper_rt::now(),
+            active: AtomicU64::new(1),
             session: AtomicI64::new(0),
             generation: AtomicU32::new(0),
             shows_digests: AtomicBool::new(false),
@@ -122,11 +126,13 @@ impl Outbox {
     }
 
     pub fn mark_active(&self) {
-        self.active.store(true, Ordering::Relaxed);
+        self.active.store(self.opened.elapsed().as_millis() as u64 + 1, Ordering::Relaxed);
     }
 
-    pub fn take_active(&self) -> bool {
-        self.active.swap(false, Ordering::Relaxed)
+    /// How long ago the client showed a sign of life, if it did since the last call.
+    pub fn take_active(&self) -> Option<Duration> {
+        let at = self.active.swap(0, Ordering::Relaxed).checked_sub(1)?;
+        Some(self.opened.elapsed().saturating_sub(Duration::from_millis(at)))
     }
 
     /// The request that the connection was held for has its reply.

@@ -2,7 +2,7 @@
 //! TLS handshakes count too.
 
 use crate::limits::ADDRESS_REFUSAL_LOG_PERIOD;
-use keeper_rt::Instant;
+use keeper_rt::Quiet;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct PerAddress {
     /// 0: no limit.
     max: usize,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    open: BTreeMap<IpAddr, usize>,
-    said: Option<Instant>,
-    unsaid: u64,
+    open: Mutex<BTreeMap<IpAddr, usize>>,
+    /// A client that has too many tries again at once.
+    refusals: Quiet,
 }
 
 /// One connection's place; dropping it frees the place.
@@ -29,49 +24,40 @@ pub struct Place {
 
 impl PerAddress {
     pub fn new(max: usize) -> Arc<PerAddress> {
-        Arc::new(PerAddress { max, state: Mutex::default() })
+        let refusals = Quiet::new(1, ADDRESS_REFUSAL_LOG_PERIOD);
+        Arc::new(PerAddress { max, open: Mutex::default(), refusals })
     }
 
     /// `None`: the address has all that it may have.
     pub fn admit(self: &Arc<PerAddress>, address: IpAddr) -> Option<Place> {
         // A client of IPv4 is the same one on a socket of both kinds.
         let address = address.to_canonical();
-        let mut state = self.state();
-        let open = state.open.entry(address).or_default();
+        let mut all = self.open();
+        let open = all.entry(address).or_default();
         if self.max > 0 && *open >= self.max {
-            state.say(address, self.max);
+            if let Some(left_out) = self.refusals.admit() {
+                let limit = self.max;
+                tracing::warn!(%address, limit, left_out, "client refused: too many connections from its address");
+            }
             return None;
         }
         *open += 1;
-        drop(state);
+        drop(all);
         Some(Place { of: self.clone(), address })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// One line a period: a client that has too many tries again at once.
-    fn say(&mut self, address: IpAddr, limit: usize) {
-        if self.said.is_some_and(|said| said.elapsed() < ADDRESS_REFUSAL_LOG_PERIOD) {
-            self.unsaid += 1;
-            return;
-        }
-        let unsaid = std::mem::take(&mut self.unsaid);
-        self.said = Some(keeper_rt::now());
-        tracing::warn!(%address, limit, unsaid, "client refused: too many connections from its address");
+    fn open(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.of.state();
-        if let Some(open) = state.open.get_mut(&self.address) {
+        let mut all = self.of.open();
+        if let Some(open) = all.get_mut(&self.address) {
             *open -= 1;
             if *open == 0 {
-                state.open.remove(&self.address);
+                all.remove(&self.address);
             }
         }
     }
@@ -94,7 +80,7 @@ mod tests {
         assert!(limit.admit(ip("10.0.0.2")).is_some(), "another address has places of its own");
         drop(first);
         assert!(limit.admit(ip("10.0.0.1")).is_some());
-        assert_eq!(limit.state().open.len(), 1, "addresses without connections are forgotten");
+        assert_eq!(limit.open().len(), 1, "addresses without connections are forgotten");
     }
 
     #[test]

@@ -53,6 +53,11 @@ impl Buckets {
         found.map(upper)
     }
 
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     pub fn reset(&self) {
         for count in &self.0 {
             count.store(0, Ordering::Relaxed);
@@ -85,6 +90,7 @@ mod tests {
             let read = buckets.percentile(thousandths).expect("some");
             assert!((exact..=exact + exact / 8).contains(&read), "{thousandths}: {read}");
         }
+        assert_eq!(buckets.count(), 1_000);
         buckets.add(7, 100_000);
         assert_eq!(buckets.percentile(950), Some(7));
         buckets.reset();

@@ -119,8 +119,8 @@ fn parts<'t>(text: &'t str, separators: &[char]) -> Result<Vec<&'t str>, ErrorCo
 fn add(next: &mut BTreeMap<ServerId, (Member, bool)>, new: (Member, bool)) -> Result<(), ErrorCode> {
     let id = new.0.id;
     let taken = |(other, _): &(Member, bool)| {
-        other.id != id
-            && (other.peer_address == new.0.peer_address || other.client_address == new.0.client_address)
+        let same_client = !other.client_address.is_empty() && other.client_address == new.0.client_address;
+        other.id != id && (other.peer_address == new.0.peer_address || same_client)
     };
     if next.values().any(taken) {
         return Err(ErrorCode::BadArguments);
@@ -129,25 +129,32 @@ fn add(next: &mut BTreeMap<ServerId, (Member, bool)>, new: (Member, bool)) -> Re
     Ok(())
 }
 
+/// ClickHouse's form names no client address, so it asks for none.
 fn is_same(known: &Member, asked: &Member) -> bool {
-    known.peer_address == asked.peer_address && known.client_address == asked.client_address
+    let same_client = asked.client_address.is_empty() || known.client_address == asked.client_address;
+    known.peer_address == asked.peer_address && same_client
 }
 
-/// `server.ID=HOST:PEER:ELECTION[:participant|:observer];[HOST:]CLIENT`
+/// ZooKeeper's `server.ID=HOST:PEER:ELECTION[:participant|:observer];[HOST:]CLIENT`, or ClickHouse's
+/// `server.ID=HOST:PEER[;participant|;learner[;PRIORITY]]`.
 fn server(text: &str) -> Result<(Member, bool), ErrorCode> {
     let wrong = ErrorCode::BadArguments;
     let (key, value) = text.split_once('=').ok_or(wrong)?;
     let id = key.trim().strip_prefix("server.").and_then(|id| id.parse::<u64>().ok()).ok_or(wrong)?;
-    let (place, client) = value.trim().split_once(';').ok_or(wrong)?;
+    let value = value.trim();
+    let place = value.split(';').next().unwrap_or_default();
+    // A literal IPv6 host has colons of its own.
+    if place.rsplit(']').next().unwrap_or_default().matches(':').count() == 1 {
+        return clickhouse_server(id, value);
+    }
+    let (place, client) = value.split_once(';').ok_or(wrong)?;
     let (place, is_voter) = match (place.strip_suffix(":observer"), place.strip_suffix(":participant")) {
         (Some(place), _) => (place, false),
         (None, Some(place)) => (place, true),
         (None, None) => (place, true),
     };
-    let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0).ok_or(wrong);
     let (place, election) = place.rsplit_once(':').ok_or(wrong)?;
     let (host, peer) = place.rsplit_once(':').ok_or(wrong)?;
-    let is_host = |host: &str| !host.is_empty() && (host.starts_with('[') || !host.contains([':', '|', ' ']));
     if id == 0 || !is_host(host) {
         return Err(wrong);
     }
@@ -163,6 +170,39 @@ fn server(text: &str) -> Result<(Member, bool), ErrorCode> {
         election_port: port(election)?,
     };
     Ok((member, is_voter))
+}
+
+/// The priority is read and has no effect: Raft elects whoever is furthest along.
+fn clickhouse_server(id: u64, value: &str) -> Result<(Member, bool), ErrorCode> {
+    let wrong = ErrorCode::BadArguments;
+    let mut parts = value.split(';');
+    let endpoint = parts.next().unwrap_or_default();
+    let is_voter = match parts.next() {
+        None | Some("participant") => true,
+        Some("learner") => false,
+        Some(_) => return Err(wrong),
+    };
+    let priority = parts.next().map_or(Ok(1), str::parse::<u32>);
+    let (host, peer) = endpoint.rsplit_once(':').ok_or(wrong)?;
+    if id == 0 || !is_host(host) || priority.is_err() || parts.next().is_some() {
+        return Err(wrong);
+    }
+    let member = Member {
+        id: ServerId(id),
+        peer_address: format!("{host}:{}", port(peer)?),
+        client_address: String::new(),
+        name: format!("server.{id}"),
+        election_port: 0,
+    };
+    Ok((member, is_voter))
+}
+
+fn port(text: &str) -> Result<u16, ErrorCode> {
+    text.parse::<u16>().ok().filter(|port| *port > 0).ok_or(ErrorCode::BadArguments)
+}
+
+fn is_host(host: &str) -> bool {
+    !host.is_empty() && (host.starts_with('[') || !host.contains([':', '|', ' ', ',']))
 }
 
 /// Carries out a reconfig from any member. `may` says whether the client has the right to: as in ZooKeeper it hears
@@ -393,6 +433,18 @@ mod tests {
     }
 
     #[test]
+    fn clickhouses_form_of_a_server_is_read_too() {
+        let now = three_and_an_observer();
+        let joining = |text| plan(&now, 0, &request(text, "")).unwrap().joining;
+        let two = joining("server.8=[::1]:9234;learner;3,server.9=k9:9234");
+        let found = two.iter().map(|(new, votes)| (new.id.0, new.peer_address.as_str(), *votes));
+        assert_eq!(found.collect::<Vec<_>>(), [(8, "[::1]:9234", false), (9, "k9:9234", true)]);
+        assert_eq!(server_line(&two[1].0, "participant"), "server.9=k9:9234:9234:participant");
+        assert_eq!(joining("server.7=k7:9234;participant;1"), [(member(7), true)]);
+        assert_eq!(joining("server.1=k1:9234;participant;5"), []);
+    }
+
+    #[test]
     fn servers_leave_join_and_get_their_vote() {
         let now = three_and_an_observer();
         let change = |joining, leaving| plan(&now, VERSION, &request(joining, leaving));
@@ -419,6 +471,13 @@ mod tests {
             "server.0=a:1:2;3",
             "server.8=a:1:2",
             "server.8=a:1;3",
+            "server.8=a:1;observer",
+            "server.8=a:1;participant;x",
+            "server.8=a:1;participant;1;1",
+            "server.8=:1;participant",
+            // ClickHouse's form: another server's place, another place for a server.
+            "server.8=k1:9234",
+            "server.1=k9:9234",
             "server.8=a:0:2;3",
             "server.8=a:1:65536;3",
             "server.8=:1:2;3",

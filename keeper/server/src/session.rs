@@ -22,6 +22,7 @@ use keeper_types::{
     AclId, ErrorCode, Generation, OpClass, OpCode, Request, Response, SessionId, SetWatchesRequest,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::oneshot;
 
 /// Refused on a read-only session, as in ZooKeeper (`ReadOnlyRequestProcessor`).
@@ -337,7 +338,11 @@ impl Session {
         );
         // Asked of the log itself: between two looks at it more could come in than its reserve holds, and wait for room
         // without an answer.
-        if grows && self.dispatch.consensus().log_is_full() {
+        let memory_full = self.shared.memory_full.load(Ordering::Relaxed);
+        if grows && (memory_full || self.dispatch.consensus().log_is_full()) {
+            if memory_full {
+                self.shared.memory_refusals.fetch_add(1, Ordering::Relaxed);
+            }
             // ClickHouse's clients know this code as "refused for want of room"; others see a failed request.
             self.reply_now(xid, Err(ErrorCode::OutOfMemory));
             return;

@@ -1,16 +1,17 @@
 //! What the tasks of one member share. Belongs to a node object: two nodes of one process share nothing.
 
-use crate::expiry::Expiry;
+use crate::digests::{DigestState, Reports};
+use crate::expiry::{Expiry, Touch};
 use crate::in_flight::InFlight;
 use crate::large_writes::LargeWrites;
-use crate::limits::INGRESS_BYTES_MAX;
+use crate::limits::{INGRESS_BYTES_MAX, SESSIONS_LEFT_MAX, STRANGERS_LINES_MAX, STRANGERS_LINES_PERIOD};
 use crate::metrics::Metrics;
 use crate::outbox::{CloseReason, ConnectionId, Outbox};
-use crate::quiet::Quiet;
 use crate::stats::Stats;
 use crate::tally::Info;
 use crate::watch::Watches;
 use crossbeam_utils::sync::ShardedLock;
+use keeper_rt::{Instant, Quiet};
 use keeper_tree::Tree;
 use keeper_types::{Features, Generation, SessionId};
 use std::collections::BTreeMap;
@@ -40,10 +41,15 @@ pub struct Shared {
     /// Of log lines about clients that break the protocol, and about clients that are one too many.
     pub quiet: Quiet,
     pub applied_index: AtomicU64,
+    pub digests: DigestState,
     /// No new connections, no new requests: the member is stopping.
     pub stopping: AtomicBool,
     /// The log has no room: writes are refused until it has.
     pub disk_full: AtomicBool,
+    /// The soft limit of memory is reached: writes that grow the tree are refused.
+    pub memory_full: AtomicBool,
+    /// Writes that were.
+    pub memory_refusals: AtomicU64,
     /// Where new clients are passed on to by a server that is a guest of its cluster.
     clients_go_to: Mutex<Option<String>>,
     /// All open connections, for four-letter words and the orderly stop.
@@ -51,8 +57,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(metrics: Metrics, features: Features) -> Arc<Shared> {
-        Arc::new(Shared {
+    /// And what this member has to report of its tree.
+    pub fn new(metrics: Metrics, features: Features) -> (Arc<Shared>, Reports) {
+        let (digests, reports) = DigestState::new();
+        let shared = Arc::new(Shared {
             features,
             tree: ShardedLock::new(Tree::new()),
             watches: Watches::default(),
@@ -66,13 +74,17 @@ impl Shared {
             expiry: Expiry::default(),
             metrics,
             stats: Stats::default(),
-            quiet: Quiet::default(),
+            quiet: Quiet::new(STRANGERS_LINES_MAX, STRANGERS_LINES_PERIOD),
             applied_index: AtomicU64::new(0),
+            digests,
             stopping: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
+            memory_full: AtomicBool::new(false),
+            memory_refusals: AtomicU64::new(0),
             clients_go_to: Mutex::default(),
             connections: Mutex::default(),
-        })
+        });
+        (shared, reports)
     }
 
     /// Never held across an await.
@@ -108,11 +120,19 @@ impl Shared {
 
 /// The sessions whose clients are connected here, and on which connection.
 #[derive(Default)]
-pub struct LocalSessions(Mutex<BTreeMap<SessionId, Arc<Outbox>>>);
+pub struct LocalSessions {
+    here: Mutex<BTreeMap<SessionId, Arc<Outbox>>>,
+    /// Sessions whose connections broke since the last touch, and when.
+    left: Mutex<Vec<(SessionId, Instant)>>,
+}
 
 impl LocalSessions {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SessionId, Arc<Outbox>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_left(&self) -> MutexGuard<'_, Vec<(SessionId, Instant)>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session lives on this connection from now on; an older connection of it is closed.
@@ -124,11 +144,19 @@ impl LocalSessions {
         }
     }
 
-    /// The connection is gone; a newer one of the same session stays.
+    /// The connection is gone; a newer one of the same session stays. A session's timeout runs from here on: as long as
+    /// there was a connection, there was a client.
     pub fn detach(&self, session: SessionId, connection: ConnectionId) {
         let mut sessions = self.lock();
-        if sessions.get(&session).is_some_and(|outbox| outbox.id == connection) {
-            sessions.remove(&session);
+        if sessions.get(&session).is_none_or(|outbox| outbox.id != connection) {
+            return;
+        }
+        sessions.remove(&session);
+        drop(sessions);
+        let mut left = self.lock_left();
+        // Beyond the limit the last touch counts.
+        if left.len() < SESSIONS_LEFT_MAX {
+            left.push((session, keeper_rt::now()));
         }
     }
 
@@ -152,9 +180,15 @@ impl LocalSessions {
         }
     }
 
-    /// Sessions whose clients have shown a sign of life since the last call.
-    pub fn take_active(&self) -> Vec<SessionId> {
-        self.lock().iter().filter(|(_, outbox)| outbox.take_active()).map(|(id, _)| *id).collect()
+    /// Sessions whose clients have shown a sign of life since the last call, and how long ago.
+    pub fn take_active(&self) -> Vec<Touch> {
+        let touch = |(id, outbox): (&SessionId, &Arc<Outbox>)| {
+            Some(Touch { session: *id, age: outbox.take_active()? })
+        };
+        let mut touches: Vec<Touch> = self.lock().iter().filter_map(touch).collect();
+        let left = std::mem::take(&mut *self.lock_left());
+        touches.extend(left.into_iter().map(|(session, at)| Touch { session, age: at.elapsed() }));
+        touches
     }
 
     pub fn close_all(&self, reason: CloseReason) {

@@ -58,6 +58,22 @@ impl TlsCollector {
         }
         Ok(())
     }
+
+    /// Only of ports that have lists: a number for the others would look like a list long out of date.
+    fn lists_due(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "When the first revocation list is out of date, seconds since 1970";
+        let name = "tls_revocation_lists_due_seconds";
+        let due = |tls: &Arc<Tls>| Some((tls.port().name(), tls.counts().lists_due_s()?));
+        let due: Vec<(&str, i64)> = self.0.iter().filter_map(due).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (port, due_s) in due {
+            ConstGauge::new(due_s).encode(family.encode_family(&[("port", port)])?)?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Debug for TlsCollector {
@@ -84,6 +100,9 @@ impl Collector for TlsCollector {
         let help = "1 while the certificate files cannot be used and the old ones still are";
         self.gauges(&mut encoder, "tls_files_unusable", help, |tls| i64::from(tls.counts().is_stale()))?;
         let help = "When the certificate in use expires, seconds since 1970";
-        self.gauges(&mut encoder, "tls_certificate_not_after_seconds", help, |tls| tls.counts().not_after_s())
+        self.gauges(&mut encoder, "tls_certificate_not_after_seconds", help, |tls| {
+            tls.counts().not_after_s()
+        })?;
+        self.lists_due(&mut encoder)
     }
 }

@@ -291,6 +291,33 @@ mod tests {
 
     const MANY: usize = 100;
 
+    /// For docs/memory.md: `cargo test -p keeper-server --lib -- --ignored --nocapture memory_of_a_watch`.
+    #[test]
+    #[ignore = "a measurement: prints what a watch costs, and needs this process for itself"]
+    #[allow(clippy::disallowed_methods, reason = "a measurement of this process, outside of any server")]
+    fn memory_of_a_watch() {
+        let resident = || {
+            let text = std::fs::read("/proc/self/statm").expect("Linux");
+            let text = String::from_utf8(text).expect("text");
+            4096 * text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number")
+        };
+        let outboxes: Vec<_> = (0..1000).map(Outbox::new).collect();
+        for sharers in [1, 10] {
+            let watches = Watches::default();
+            let before = resident();
+            for (number, outbox) in outboxes.iter().enumerate() {
+                for path in 0..300 {
+                    let path = format!("/{:090}/{:025}", number / sharers, path);
+                    assert!(watches.add(outbox, WatchKind::Data, &path, 1000));
+                }
+            }
+            let each = (resident() - before) / 300_000;
+            println!("{each} bytes a watch, path of 117 bytes, {sharers} watchers a path");
+            // Else the next round would lie in the memory of this one.
+            std::mem::forget(watches);
+        }
+    }
+
     #[test]
     fn a_data_and_a_child_watch_on_a_deleted_node_make_one_event() {
         let watches = Watches::default();

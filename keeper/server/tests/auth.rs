@@ -195,6 +195,29 @@ async fn users_may_change_while_the_member_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_fails_may_leave_the_client_as_it_was() {
+    let lenient = member(|auth| auth.allow_failed_sasl = true).await;
+    let mut bob = RawClient::connect(&lenient).await;
+    login(&mut bob, "bob", "bobsecret").await.unwrap();
+    bob.call(&create_with("/bobs", vec![acl(Perms::ALL, "auth", "")])).await.unwrap();
+    let mut client = RawClient::connect(&lenient).await;
+    let challenge = challenge(&mut client).await;
+    client.send_as(2, &Request::Sasl(&answer(&challenge, "bob", "wrong"))).await;
+    assert_eq!(client.packet().await, reply(2, 0, b"\xff\xff\xff\xff"));
+    assert!(client.call(&get("/", false)).await.is_ok());
+    assert_eq!(client.call(&get("/bobs", false)).await, Err(ErrorCode::NoAuth.as_i32()));
+    // Where a login is required there is nothing to be lenient about.
+    let strict = member(|auth| {
+        auth.allow_failed_sasl = true;
+        auth.required_schemes = ["sasl".to_owned()].into();
+    })
+    .await;
+    let mut wrong = RawClient::connect(&strict).await;
+    assert_eq!(login(&mut wrong, "bob", "wrong").await, Err(REQUIRE_SASL));
+    assert_eq!(wrong.packet().await, Packet::End);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_sasl_is_required_nothing_else_is_served_before_it() {
     let node = member(|auth| auth.required_schemes = ["sasl".to_owned()].into()).await;
     let requests: [(i32, Request<'_>); 4] = [

@@ -43,6 +43,19 @@ async fn command(address: SocketAddr, name: &str) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_at_a_port_of_their_own_too_and_nothing_else_is() {
+    let node = one_member().await;
+    let listener = listener::bind("metrics", SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let served = node.clone();
+    keeper_rt::spawn("metrics", async move { http::serve_metrics(served, listener).await });
+    let (code, page) = fetch(address, "GET", "/metrics").await;
+    assert_eq!(code, 200);
+    assert!(page.contains("\nkeeper_") && page.ends_with("# EOF\n"), "{page}");
+    assert_eq!(fetch(address, "GET", "/commands").await.0, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_answer_json_as_zookeepers_admin_server() {
     let node = one_member().await;
     let mut client = RawClient::connect(&node).await;

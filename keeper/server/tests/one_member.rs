@@ -4,6 +4,7 @@
 mod support;
 
 use keeper_types::{AuthRequest, CreateMode, ErrorCode, EventKind, Request, Response};
+use std::time::Duration;
 use support::{
     Packet, RawClient, connect_request, create, exists, get, one_member, one_member_with, set, socket,
 };
@@ -84,6 +85,22 @@ async fn a_silent_session_expires_with_its_ephemeral_nodes_and_a_live_one_does_n
     }
     assert_eq!(owner.packet().await, Packet::End, "an expired session's connection is closed");
     assert!(watcher.call(&Request::Ping).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_connection_breaks_has_its_whole_timeout_from_there() {
+    let node = one_member().await;
+    let mut owner =
+        RawClient::connect_as(&node, &connect_request(0, vec![0; 16], 1_500)).await.expect("a session");
+    owner.call(&create("/gone", b"", CreateMode::Ephemeral)).await.unwrap();
+    let mut watcher = RawClient::connect(&node).await;
+    assert!(watcher.call(&exists("/gone", true)).await.is_ok());
+    // Silent for two thirds of it, but there.
+    keeper_rt::sleep(Duration::from_millis(1_000)).await;
+    drop(owner);
+    let left = keeper_rt::now();
+    assert!(matches!(watcher.packet().await, Packet::Event(_)));
+    assert!(left.elapsed() >= Duration::from_millis(1_500), "gone after {:?}", left.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -20,7 +20,7 @@ async fn one_too_many_of_an_address_is_closed_and_counted() {
     let node = support::one_member_with(|options| options.connections_per_address_max = 1).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    keeper_rt::spawn("plain", listener::serve_clients(node.clone(), listener));
+    keeper_rt::spawn("plain", listener::serve_clients(node.clone(), listener, None));
     let connect = || async move { TcpStream::connect(address).await.unwrap() };
     let refused = || node.shared().metrics.connections_refused_for_address.get();
 

@@ -19,12 +19,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A member with a plain and a TLS port.
+/// A member with a plain port, a TLS port, and one for both.
 struct Served {
     node: Node,
     tls: Arc<Tls>,
     plain: String,
     secure: String,
+    both: String,
 }
 
 async fn bound() -> (TcpListener, String) {
@@ -39,11 +40,13 @@ async fn serve(folder: &Folder, ours: &Authority, asked: ClientAuth, super_subje
     let tls = Tls::open(Port::Client, &config).unwrap();
     tls.watch();
     let (listener, plain) = bound().await;
-    keeper_rt::spawn("plain", listener::serve_clients(node.clone(), listener));
+    keeper_rt::spawn("plain", listener::serve_clients(node.clone(), listener, None));
     let (listener, secure) = bound().await;
     let clients = TlsClients { tls: tls.clone(), super_subject: super_subject.map(str::to_owned) };
-    keeper_rt::spawn("tls", listener::serve_tls_clients(node.clone(), listener, clients));
-    Served { node, tls, plain, secure }
+    keeper_rt::spawn("tls", listener::serve_tls_clients(node.clone(), listener, clients.clone()));
+    let (listener, both) = bound().await;
+    keeper_rt::spawn("both", listener::serve_clients(node.clone(), listener, Some(clients)));
+    Served { node, tls, plain, secure, both }
 }
 
 fn options() -> Options {
@@ -81,6 +84,36 @@ async fn plain_and_tls_clients_share_one_tree_and_words_are_answered_inside_tls(
     assert_eq!(four_letter(&served.plain, "ruok").await.unwrap(), "imok");
     assert_eq!(four_letter_with(&TlsConnector(tls), &served.secure, "ruok").await.unwrap(), "imok");
     secure.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_port_tells_clients_with_and_without_tls_apart_by_their_first_byte() {
+    let (folder, ours) = (Folder::new(), Authority::new("ours"));
+    let served = serve(&folder, &ours, ClientAuth::Required, None).await;
+    let plain = Client::connect(&[&served.both], options()).await.unwrap();
+    plain.create("/a", b"plain", CreateMode::Persistent).await.unwrap();
+    let holder = folder.client("client", &ours, Some(&ours.issue("one")));
+    let secure =
+        Client::connect_with(TlsConnector(holder.clone()), &[&served.both], options()).await.unwrap();
+    secure.sync("/a").await.unwrap();
+    assert_eq!(secure.get("/a").await.unwrap().value.bytes(), b"plain");
+    // Who comes inside TLS proves what is asked for there.
+    let auth = AclId { scheme: "auth".into(), id: String::new() };
+    let mine = vec![Acl { perms: Perms::ALL, id: auth }];
+    secure.create_with_acl("/mine", b"", CreateMode::Persistent, mine).await.unwrap();
+    assert_eq!(plain.get("/mine").await.unwrap_err(), ClientError::Server(ErrorCode::NoAuth));
+    let nobody = TlsConnector(folder.client("nobody", &ours, None));
+    let patience = Options { operation_timeout: Some(Duration::from_secs(2)), ..Options::default() };
+    assert!(Client::connect_with(nobody, &[&served.both], patience).await.is_err());
+    assert!(served.tls.counts().refused(Reason::NoCertificate) >= 1);
+    assert_eq!(four_letter(&served.both, "ruok").await.unwrap(), "imok");
+    assert_eq!(four_letter_with(&TlsConnector(holder), &served.both, "ruok").await.unwrap(), "imok");
+    // Neither: closed once it has said something that is no request.
+    let mut neither = TcpStream::connect(&served.both).await.unwrap();
+    neither.write_all(&[0xff; 8]).await.unwrap();
+    let mut rest = Vec::new();
+    keeper_rt::timeout(support::WAIT, neither.read_to_end(&mut rest)).await.expect("closed in time").ok();
+    assert!(rest.is_empty(), "{rest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

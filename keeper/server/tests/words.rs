@@ -244,9 +244,11 @@ async fn the_smaller_words_have_their_servers_shapes() {
         ("rclc", "ok"),
         ("clrs", "ok"),
         ("jmst", "keeper was not built with jemalloc.\n"),
-        ("rcfg", r"rcfg is not supported: [^\n]+`keeper member add`[^\n]+\.\n"),
+        // `*` does not open it.
+        ("rcfg", r"rcfg is not executed because it is not in the whitelist.\n"),
         ("rcvr", r"rcvr is not supported: [^\n]+`keeper member list`[^\n]+\.\n"),
         ("lgrq", "enabled"),
+        ("stgs", r"stage\tcount\tp50_us\tp99_us\tp999_us\tmax_us\n([a-z]+(\t\d+){5}\n){8}"),
     ] {
         assert_shape(&ask(&node, word).await, shape);
     }
@@ -330,6 +332,12 @@ async fn csnp_makes_a_snapshot_now() {
     let node = one_member_with(every_word).await;
     let mut client = RawClient::connect(&node).await;
     client.call(&create("/n", b"", CreateMode::Persistent)).await.unwrap();
+    let committed = ask(&node, "stgs").await;
+    let committed = committed.lines().find(|line| line.starts_with("committed\t")).expect("a row");
+    let times: Vec<u64> = committed.split('\t').skip(1).map(|cell| cell.parse().unwrap()).collect();
+    // The session and the node.
+    assert_eq!(times[0], 2);
+    assert!(times[1] > 0 && times[1..].is_sorted(), "{committed}");
     let index: u64 = ask(&node, "csnp").await.parse().expect("an index");
     assert!(index > 0);
     let deadline = keeper_rt::now() + WAIT;
@@ -347,6 +355,69 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
         assert!(keeper_rt::now() < deadline, "never: {what}");
         keeper_rt::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// The word `rcfg` as ClickHouse's tools send it.
+async fn rcfg(node: &Node, json: &str) -> serde_json::Value {
+    let mut word = b"rcfg".to_vec();
+    word.extend_from_slice(&(json.len() as i32).to_be_bytes());
+    word.extend_from_slice(json.as_bytes());
+    let answer = ask(node, word).await;
+    assert!(answer.starts_with("{\n    \"status\": "), "{answer}");
+    serde_json::from_str(&answer).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rcfg_changes_the_membership_where_it_is_named_and_switched_on() {
+    let named = |options: &mut NodeOptions| options.four_letter_words = BTreeSet::from(["rcfg".to_owned()]);
+    let off = one_member_with(named).await;
+    let refused = rcfg(&off, r#"{"actions": []}"#).await;
+    assert_eq!(refused["status"], "error");
+    assert_eq!(refused["message"], "Reconfiguration is not enabled: set reconfig.enabled");
+
+    let nodes = three_members(|options| {
+        named(options);
+        options.rules.reconfig = true;
+    })
+    .await;
+    let ids = |node: &Node| {
+        let membership = node.consensus().status().membership;
+        let ids = membership.voters.iter().chain(&membership.learners).map(|member| member.id.0);
+        ids.collect::<Vec<u64>>()
+    };
+    let leader = nodes[0].consensus().status().leader.expect("a leader").0;
+    assert_eq!(leader, 1);
+    for (json, message) in [
+        ("", "Reconfiguration command require single JSON argument"),
+        ("{", "The argument: "),
+        (r#"{"actions": [{"grow": 1}]}"#, "The argument: unknown variant `grow`"),
+        (
+            r#"{"preconditions": {"leaders": [2]}, "actions": [{"remove_members": [3]}]}"#,
+            "Precondition leaders: the leader is 1",
+        ),
+        (
+            r#"{"preconditions": {"members": [1, 2]}, "actions": [{"remove_members": [3]}]}"#,
+            "Precondition members: the members are {1, 2, 3}",
+        ),
+        (r#"{"actions": [{"remove_members": [1, 2, 3]}]}"#, "Action 1: "),
+        (r#"{"actions": [{"add_members": [{"id": 4, "endpoint": "member-4"}]}]}"#, "Action 1: "),
+        (r#"{"actions": [{"transfer_leadership": [9]}]}"#, "Action 1: none of these members votes"),
+    ] {
+        let answer = rcfg(&nodes[0], json).await;
+        assert_eq!(answer["status"], "error", "{json}");
+        assert!(answer["message"].as_str().unwrap().starts_with(message), "{json}: {answer}");
+    }
+    assert_eq!(ids(&nodes[0]), [1, 2, 3]);
+
+    // From a follower, to the leader.
+    let change = r#"{"preconditions": {"leaders": [1, 2], "members": [1, 2, 3]},
+        "actions": [{"remove_members": [3]}, {"add_members": [{"id": 9, "endpoint": "member-9:1", "learner": true}]}]}"#;
+    let answer = rcfg(&nodes[1], change).await;
+    assert_eq!((answer["status"].as_str(), answer["message"].as_str()), (Some("ok"), Some("Ok.")));
+    assert_eq!(ids(&nodes[0]), [1, 2, 9]);
+    let answer = rcfg(&nodes[0], r#"{"actions": [{"transfer_leadership": [2]}]}"#).await;
+    assert_eq!(answer["status"], "ok");
+    until("member 2 leads", || nodes[1].consensus().status().role == Role::Leader).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,8 @@
 //! The commands, their flags, and what their exit codes mean.
 
+mod bench;
 mod data;
+mod files;
 mod member;
 mod output;
 mod status;
@@ -32,6 +34,12 @@ enum Command {
     Status(status::StatusCommand),
     /// Membership: bootstrap, add, promote, remove, transfer.
     Member(member::MemberCommand),
+    /// Show or check the log in a stopped member's data folder.
+    #[command(subcommand)]
+    Log(files::LogCommand),
+    /// Show or check the snapshots in a stopped member's data folder.
+    #[command(subcommand)]
+    Snapshot(files::SnapshotCommand),
     /// Print a node's data.
     Get(data::Get),
     /// Change a node's data.
@@ -44,6 +52,8 @@ enum Command {
     Rm(data::Rm),
     /// Show a node's Stat.
     Stat(data::StatCommand),
+    /// Put load on any server that speaks ZooKeeper's protocol, and measure it.
+    Bench(Box<bench::Bench>),
 }
 
 #[derive(Args)]
@@ -83,12 +93,15 @@ impl Cli {
             Command::Dev(dev) => Ok(dev.run()?),
             Command::Status(command) => output::block_on(command.run()),
             Command::Member(command) => output::block_on(command.run()),
+            Command::Log(command) => output::block_on(command.run()),
+            Command::Snapshot(command) => output::block_on(command.run()),
             Command::Get(command) => output::block_on(command.run()),
             Command::Set(command) => output::block_on(command.run()),
             Command::Create(command) => output::block_on(command.run()),
             Command::Ls(command) => output::block_on(command.run()),
             Command::Rm(command) => output::block_on(command.run()),
             Command::Stat(command) => output::block_on(command.run()),
+            Command::Bench(command) => command.run(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Failure;
 use super::output::{Format, print, print_json};
 use super::tls::TlsFlags;
 use clap::Args;
-use keeper_client::{TlsConnector, four_letter, four_letter_with};
+use keeper_client::{ClientError, TlsConnector, four_letter, four_letter_with};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -13,6 +13,9 @@ pub struct StatusCommand {
     /// Members' client addresses, with commas between.
     #[arg(long, env = "KEEPER_HOSTS", default_value = "127.0.0.1:2181", value_delimiter = ',')]
     hosts: Vec<String>,
+    /// Where writes spend their time, stage by stage, in microseconds.
+    #[arg(long)]
+    stages: bool,
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
     #[command(flatten)]
@@ -36,12 +39,15 @@ impl StatusCommand {
     pub async fn run(self) -> Result<(), Failure> {
         let mut members = Vec::new();
         let connector = self.tls.open()?.map(TlsConnector);
+        let ask = async |host: &str, word: &str| match &connector {
+            None => four_letter(host, word).await,
+            Some(connector) => four_letter_with(connector, host, word).await,
+        };
+        if self.stages {
+            return self.show_stages(ask).await;
+        }
         for host in &self.hosts {
-            let answer = match &connector {
-                None => four_letter(host, "mntr").await,
-                Some(connector) => four_letter_with(connector, host, "mntr").await,
-            };
-            let answer = answer.map(|text| parse(&text));
+            let answer = ask(host, "mntr").await.map(|text| parse(&text));
             members.push((host.clone(), answer.map_err(|error| error.to_string())));
         }
         let leads = |numbers: &Numbers| {
@@ -59,6 +65,46 @@ impl StatusCommand {
         let error = anyhow::anyhow!("none of {} says that it leads", self.hosts.join(", "));
         Err(Failure { error, code: 5 })
     }
+}
+
+impl StatusCommand {
+    /// The word `stgs` of each member.
+    async fn show_stages(
+        &self,
+        ask: impl AsyncFn(&str, &str) -> Result<String, ClientError>,
+    ) -> Result<(), Failure> {
+        let mut members = Vec::new();
+        for host in &self.hosts {
+            members.push((host, ask(host, "stgs").await?));
+        }
+        if self.output == Format::Json {
+            let rows = members.iter().map(|(host, text)| json!({ "host": host, "stages": stages(text) }));
+            print_json(&rows.collect())?;
+            return Ok(());
+        }
+        for (host, text) in members {
+            print(&format!("{host}\n"))?;
+            for line in text.lines() {
+                let mut cells = line.split('\t');
+                let name = cells.next().unwrap_or_default();
+                print(&format!(
+                    "  {name:<11}{}\n",
+                    cells.map(|cell| format!("{cell:>10}")).collect::<String>()
+                ))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows under the names of the first line.
+fn stages(text: &str) -> Vec<Value> {
+    let mut lines = text.lines().map(|line| line.split('\t'));
+    let names: Vec<&str> = lines.next().into_iter().flatten().collect();
+    let value = |cell: &str| cell.parse::<u64>().map_or_else(|_| json!(cell), Value::from);
+    lines
+        .map(|cells| names.iter().zip(cells).map(|(name, cell)| ((*name).to_owned(), value(cell))).collect())
+        .collect()
 }
 
 /// A member without a leader answers one line instead of numbers.

@@ -1,7 +1,7 @@
 //! The configuration of `keeper serve`: a TOML file, environment variables over it, flags over both.
 //! A wrong key or value names itself, where it stands, and what is allowed.
 
-mod keys;
+pub mod keys;
 mod overlay;
 
 use keeper_server::auth::Secret;
@@ -76,15 +76,28 @@ pub struct Listen {
     pub client: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_tls: Option<SocketAddr>,
+    /// Whether `client` takes clients inside TLS too: their first byte tells them apart.
+    pub client_takes_tls: bool,
     pub peer: SocketAddr,
     pub admin: SocketAddr,
     pub http: SocketAddr,
+    /// `/metrics` alone once more, where a scraper of ZooKeepers looks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
 }
 
 impl Default for Listen {
     fn default() -> Listen {
         let any = |port| SocketAddr::from(([0, 0, 0, 0], port));
-        Listen { client: None, client_tls: None, peer: any(9234), admin: any(9235), http: any(8080) }
+        Listen {
+            client: None,
+            client_tls: None,
+            client_takes_tls: false,
+            peer: any(9234),
+            admin: any(9235),
+            http: any(8080),
+            metrics: None,
+        }
     }
 }
 
@@ -127,6 +140,18 @@ pub struct Limits {
     pub connections_max: usize,
     /// Connections from one address (ZooKeeper `maxClientCnxns`); 0: no limit of its own.
     pub connections_per_address_max: usize,
+    /// Resident bytes from which on writes that grow the tree are refused. 0: four fifths of what the process may use.
+    pub memory_soft_bytes: u64,
+}
+
+impl Limits {
+    /// `None`: it is not known what the process may use.
+    pub fn memory_soft_bytes(&self) -> Option<u64> {
+        match self.memory_soft_bytes {
+            0 => keeper_rt::memory_limit().map(|bytes| bytes / 5 * 4),
+            bytes => Some(bytes),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -135,6 +160,7 @@ impl Default for Limits {
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             connections_max: CONNECTIONS_MAX_DEFAULT,
             connections_per_address_max: 0,
+            memory_soft_bytes: 0,
         }
     }
 }
@@ -180,6 +206,8 @@ pub struct Auth {
     pub require_sasl: bool,
     /// As `require_sasl`, for any one of these schemes.
     pub require_schemes: Vec<String>,
+    /// A login that fails leaves the client as it was, without that identity; where SASL is required it never does.
+    pub allow_failed_sasl: bool,
     /// What handshakes of ClickHouse have to hold.
     #[serde(serialize_with = "hide")]
     pub clickhouse_password: Option<String>,
@@ -199,6 +227,7 @@ impl Default for Auth {
             super_user: None,
             require_sasl: false,
             require_schemes: Vec::new(),
+            allow_failed_sasl: false,
             clickhouse_password: None,
             skip_acl: false,
             redact_acl: true,
@@ -326,7 +355,20 @@ impl Config {
     ) -> Result<Config, ConfigError> {
         let text = toml::to_string(self)
             .map_err(|error| ConfigError::Value { place: name.into(), why: error.to_string() })?;
-        overlay::build(name, &text, environment, flags)
+        let mut overlaid = overlay::build(name, &text, environment, flags)?;
+        // Passwords are in no text.
+        let sections = [
+            (&self.tls, &mut overlaid.tls),
+            (&self.peer_tls, &mut overlaid.peer_tls),
+            (&self.admin_tls, &mut overlaid.admin_tls),
+        ];
+        for (had, has) in sections {
+            if let (Some(had), Some(has)) = (had, has) {
+                has.certificate_password.clone_from(&had.certificate_password);
+                has.ca_password.clone_from(&had.ca_password);
+            }
+        }
+        Ok(overlaid)
     }
 
     /// Reads the file and lays environment variables and `key=value` flags over it.
@@ -393,17 +435,24 @@ impl Config {
     /// What one TLS section means only together with others. The files themselves are read at the start.
     fn check_tls(&self) -> Result<(), ConfigError> {
         let wrong = |place: &str, why: &str| Err(ConfigError::Value { place: place.into(), why: why.into() });
+        let takes_tls = self.listen.client_takes_tls;
+        if takes_tls && self.listen.plain_client().is_none() {
+            return wrong("listen.client_takes_tls", "is about the port of listen.client, and there is none");
+        }
         match (&self.tls, self.listen.client_tls) {
             (None, Some(_)) => {
                 return wrong("listen.client_tls", "needs a section [tls] with certificate_file");
             }
-            (Some(_), None) => {
+            (None, None) if takes_tls => {
+                return wrong("listen.client_takes_tls", "needs a section [tls] with certificate_file");
+            }
+            (Some(_), None) if !takes_tls => {
                 return wrong(
                     "tls",
                     "is set, but no port uses it: set listen.client_tls, or remove the section",
                 );
             }
-            (None, None) | (Some(_), Some(_)) => {}
+            (None, None) | (Some(_), None | Some(_)) => {}
         }
         if self.listen.client.is_some_and(|plain| plain.port() != 0 && Some(plain) == self.listen.client_tls)
         {
@@ -432,10 +481,23 @@ impl Config {
             if place != "tls" && section.client_auth.is_some_and(|asked| asked != ClientAuth::Required) {
                 return wrong(&at("client_auth"), "can only be \"required\" here; it need not be set");
             }
-            if place != "peer_tls" && !section.verify_names {
+            let checks = section.ca_file.is_some() && section.client_auth() != ClientAuth::None;
+            if !checks && section.crl_file.is_some() {
+                return wrong(
+                    &at("crl_file"),
+                    "has a meaning where certificates of the other side are checked: set ca_file",
+                );
+            }
+            if !checks && section.verify_client_addresses {
+                return wrong(
+                    &at("verify_client_addresses"),
+                    "has a meaning where clients' certificates are checked: set ca_file",
+                );
+            }
+            if place == "tls" && !section.verify_names {
                 return wrong(
                     &at("verify_names"),
-                    "has a meaning in [peer_tls] alone: nothing is dialled from here",
+                    "has a meaning among members alone: clients are not dialled",
                 );
             }
         }
@@ -478,6 +540,7 @@ impl Config {
 mod tests {
     use super::keys::KEYS;
     use super::*;
+    use keeper_tls::{CipherSuite, Protocol};
     use std::collections::BTreeSet;
 
     #[test]
@@ -486,7 +549,7 @@ mod tests {
         let mut config: Config = toml::from_str(
             "[server]\nname = \"a\"\ndata_dir = \"/d\"\n\
              [cluster]\nid = \"x\"\nsecret_file = \"x\"\nadmin_token_file = \"x\"\n\
-             [listen]\nclient = \"127.0.0.1:1\"\nclient_tls = \"127.0.0.1:2\"\n\
+             [listen]\nclient = \"127.0.0.1:1\"\nclient_tls = \"127.0.0.1:2\"\nmetrics = \"127.0.0.1:3\"\n\
              [auth]\nsuper_digest = \"x\"\nsasl_users_file = \"x\"\nsuper_user = \"x\"\n\
              clickhouse_password = \"x\"\nx509_super = \"x\"\n",
         )
@@ -496,7 +559,10 @@ mod tests {
             certificate_file: file(),
             key_file: file(),
             ca_file: file(),
+            crl_file: file(),
             client_auth: Some(ClientAuth::Required),
+            protocols: Protocol::ALL.into(),
+            cipher_suites: CipherSuite::all(),
             certificate_password_file: file(),
             ca_password_file: file(),
             ..TlsConfig::default()

@@ -147,6 +147,7 @@ mod tests {
         assert_eq!(ports(&format!("[listen]\nclient_tls = \"0.0.0.0:2281\"\n{tls}")), (None, Some(2281)));
         let both = "[listen]\nclient = \"0.0.0.0:2182\"\nclient_tls = \"0.0.0.0:2281\"\n";
         assert_eq!(ports(&format!("{both}{tls}")), (Some(2182), Some(2281)));
+        assert_eq!(ports(&format!("[listen]\nclient_takes_tls = true\n{tls}")), (Some(2181), None));
     }
 
     #[test]
@@ -157,6 +158,15 @@ mod tests {
             ("[tls]\ncertificate_file = \"/c\"\n", "no port uses it"),
             ("[peer_tls]\ncertificate_file = \"/c\"\n", "peer_tls.ca_file: is missing"),
             ("[admin_tls]\nca_file = \"/c\"\n", "admin_tls.certificate_file: is missing"),
+            ("[listen]\nclient_takes_tls = true\n", "listen.client_takes_tls: needs a section [tls]"),
+            (
+                "[listen]\nclient_tls = \"0.0.0.0:2281\"\nclient_takes_tls = true\n[tls]\ncertificate_file = \"/c\"\n",
+                "listen.client_takes_tls: is about the port of listen.client",
+            ),
+            (
+                "[listen]\nclient_tls = \"0.0.0.0:2281\"\n[tls]\ncertificate_file = \"/c\"\ncrl_file = \"/d\"\n",
+                "tls.crl_file: has a meaning where",
+            ),
             ("[auth]\nx509_super = \"CN=a\"\n", "auth.x509_super: needs a section [tls]"),
             (
                 "[peer_tls]\ncertificate_file = \"/c\"\nca_file = \"/d\"\nclient_auth = \"none\"\n",
@@ -165,6 +175,13 @@ mod tests {
         ] {
             let error = load(&format!("{FILE}{more}"), &[], &[]).unwrap_err();
             assert!(error.contains(expected), "{error}");
+        }
+        for (key, expected) in [
+            ("protocols = [\"TLSv1.1\"]", "`TLSv1.1` is none of TLSv1.2, TLSv1.3"),
+            ("cipher_suites = [\"TLS_RSA_WITH_RC4_128_SHA\"]", "is none of TLS_AES_256_GCM_SHA384"),
+        ] {
+            let error = load(&format!("{FILE}{listens}[tls]\n{key}\n"), &[], &[]).unwrap_err();
+            assert!(error.contains(expected) && error.contains("line 9"), "{error}");
         }
         let error =
             load(&format!("{FILE}{listens}[tls]\nclient_auth = \"sometimes\"\n"), &[], &[]).unwrap_err();

@@ -9,10 +9,13 @@ use super::servers::ServerLine;
 use keeper_client::admin::{AdminClient, AdminError, Member};
 use keeper_consensus::{Member as Peer, Role};
 use keeper_server::Node;
+use keeper_server::sasl::Users;
+use keeper_tls::Tls;
 use keeper_types::{ClusterId, ServerId};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two looks at members that do not answer yet.
@@ -33,6 +36,8 @@ pub struct Founding {
     /// Empty for a server that stands alone.
     servers: Vec<ServerLine>,
     folder: PathBuf,
+    /// That of the admin ports, our own and the others'.
+    tls: Option<Arc<Tls>>,
 }
 
 /// What the founder may do next.
@@ -43,11 +48,12 @@ enum Outlook {
 
 impl Founding {
     pub fn new(id: u64, servers: Vec<ServerLine>, folder: PathBuf, secret_file: PathBuf) -> Founding {
-        Founding { secret_file, id, servers, folder }
+        Founding { secret_file, id, servers, folder, tls: None }
     }
 
-    /// Runs beside the member until its first membership stands.
-    pub async fn run(self, node: Node) {
+    /// Runs beside the member until its first membership stands. `tls`: of the member's admin port.
+    pub async fn run(mut self, node: Node, tls: Option<Arc<Tls>>) {
+        self.tls = tls;
         if self.servers.iter().any(|line| line.id == self.id && line.observer) {
             self.visit(&node).await;
         }
@@ -140,7 +146,17 @@ impl Founding {
         line: &ServerLine,
         token: &str,
     ) -> Result<keeper_client::admin::StatusResponse, AdminError> {
-        AdminClient::connect_within(&line.admin_address(), token, CALL_TIMEOUT).await?.status().await
+        self.admin(line, token, CALL_TIMEOUT).await?.status().await
+    }
+
+    async fn admin(
+        &self,
+        line: &ServerLine,
+        token: &str,
+        timeout: Duration,
+    ) -> Result<AdminClient, AdminError> {
+        let tls = self.tls.as_ref().and_then(|tls| tls.client());
+        AdminClient::connect_with(&line.admin_address(), token, timeout, tls).await
     }
 
     async fn found(&self, node: &Node) -> Result<(), String> {
@@ -194,8 +210,7 @@ impl Founding {
         let leader = node.consensus().status().leader.ok_or("no member leads")?;
         let line =
             self.servers.iter().find(|line| line.id == leader.0).ok_or("the leader has no server line")?;
-        let admin = AdminClient::connect_within(&line.admin_address(), &token, PROMOTE_TIMEOUT).await;
-        let admin = admin.map_err(|error| text(&error))?;
+        let admin = self.admin(line, &token, PROMOTE_TIMEOUT).await.map_err(|error| text(&error))?;
         while let Some(line) = learners.first() {
             admin.add_learner(message(line), None).await.map_err(|error| text(&error))?;
             learners.remove(0);
@@ -239,16 +254,26 @@ fn message(line: &ServerLine) -> Member {
 
 /// Writes what the members prove to each other. With server lines it is made from the founder's line, which all files
 /// of one cluster share, so that the members find each other: **anyone who knows that line knows it**, and it keeps
-/// out mistakes, not attackers. A server that stands alone gets a random one, once.
-pub fn write_secret(file: &Path, servers: &[ServerLine]) -> io::Result<()> {
+/// out mistakes, not attackers; unless there are `users` of the quorum, whose passwords then go into it. A server that
+/// stands alone gets a random one, once.
+pub fn write_secret(file: &Path, servers: &[ServerLine], users: Option<&Users>) -> io::Result<()> {
     if servers.is_empty() && file.exists() {
         return Ok(());
     }
     let text = match servers.is_empty() {
         true => hexadecimal(&keeper_rt::random_bytes::<32>()),
-        false => hexadecimal(&hash("secret", servers)),
+        false => match users {
+            None => hexadecimal(&hash("secret", servers)),
+            Some(users) => hexadecimal(&hash(&secret_of(users), servers)),
+        },
     };
     write_private(file, &text)
+}
+
+/// Names and passwords, each with its length before it, so that no two sets of them read alike.
+fn secret_of(users: &Users) -> String {
+    let text = |(user, password): (&str, &str)| format!("{}:{user}{}:{password}", user.len(), password.len());
+    format!("secret of {}", users.iter().map(text).collect::<String>())
 }
 
 /// The only user of a server on which nobody can log in: with a password that nobody is told.
@@ -311,6 +336,25 @@ mod tests {
     }
 
     #[test]
+    fn members_that_share_the_quorums_passwords_share_a_secret_that_the_line_does_not_tell() {
+        let folder = tempfile::tempdir().unwrap();
+        let servers = lines(&[(1, "a:1:2"), (2, "b:1:2")]);
+        let secret = |jaas: Option<&str>| {
+            let users = jaas.map(|jaas| Users::parse_jaas(jaas, "QuorumServer").unwrap());
+            let file = folder.path().join("secret");
+            write_secret(&file, &servers, users.as_ref()).unwrap();
+            std::fs::read_to_string(&file).unwrap()
+        };
+        let one = "QuorumServer { a.B required user_x=\"secret\" user_y=\"other\"; };";
+        let same = "Server { a.B required user_z=\"z\"; };\nQuorumServer { a.B required user_y=\"other\" user_x=\"secret\"; };";
+        let other = "QuorumServer { a.B required user_x=\"secre\" user_y=\"tother\"; };";
+        assert_eq!(secret(Some(one)), secret(Some(same)));
+        assert_ne!(secret(Some(one)), secret(Some(other)));
+        assert_ne!(secret(Some(one)), secret(None));
+        assert_eq!(secret(Some(one)).len(), 64);
+    }
+
+    #[test]
     fn the_participant_with_the_smallest_id_founds() {
         let servers = lines(&[(1, "a:1:2:observer"), (2, "b:1:2"), (3, "c:1:2")]);
         let founding = |id| Founding::new(id, servers.clone(), PathBuf::new(), PathBuf::new());
@@ -323,12 +367,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let (a, b) = (folder.path().join("a"), folder.path().join("b"));
-        write_secret(&a, &[]).unwrap();
-        write_secret(&b, &[]).unwrap();
+        write_secret(&a, &[], None).unwrap();
+        write_secret(&b, &[], None).unwrap();
         let first = std::fs::read_to_string(&a).unwrap();
         assert_eq!(first.len(), 64);
         assert_ne!(first, std::fs::read_to_string(&b).unwrap());
-        write_secret(&a, &[]).unwrap();
+        write_secret(&a, &[], None).unwrap();
         assert_eq!(first, std::fs::read_to_string(&a).unwrap());
         assert_eq!(std::fs::metadata(&a).unwrap().permissions().mode() & 0o777, 0o600);
     }

@@ -1,45 +1,7 @@
-//! What this server makes of ZooKeeper's keys that set nothing in it: which are not served yet, and which have nothing
-//! to do here. Everything else is a field of [`super::ZooCfg`] or unknown.
-
-/// Keys that ask for something that is not there. `harmless` is the value that asks for nothing (empty: every value asks
-/// for something), `instead` what to do. **To serve one: take its row out and use it in [`super::ZooCfg::config`].**
-pub const NOT_YET_SERVED: &[Unserved] = &[
-    row("ssl.clientHostnameVerification", "false", "list the subjects you trust in ACLs of the scheme x509"),
-    row("ssl.protocol", "", "TLS 1.2 and 1.3 are offered; switch a version off in your clients"),
-    row("ssl.enabledProtocols", "", "TLS 1.2 and 1.3 are offered; switch a version off in your clients"),
-    row("ssl.ciphersuites", "", "only suites with forward secrecy and authenticated encryption are offered"),
-    row("ssl.crl", "false", "give out short-lived certificates: new files are taken over without a restart"),
-    row("ssl.ocsp", "false", "give out short-lived certificates: new files are taken over without a restart"),
-    row(
-        "sslQuorum",
-        "false",
-        "members talk in plain text with this file: use a configuration of ours with [peer_tls]",
-    ),
-    row("portUnification", "false", "members talk either with TLS or without: see sslQuorum"),
-    row("client.portUnification", "false", "open both ports: clientPort and secureClientPort"),
-    row("allowSaslFailedClients", "false", "let clients that cannot log in connect without SASL"),
-    row(
-        "quorum.auth.enableSasl",
-        "false",
-        "members prove a secret: give all of them the same castellan.secretFile",
-    ),
-    row("metricsProvider.httpPort", "", "scrape /metrics at admin.serverPort"),
-];
-
-/// A row of [`NOT_YET_SERVED`].
-pub struct Unserved {
-    pub key: &'static str,
-    pub harmless: &'static str,
-    pub instead: &'static str,
-}
-
-const fn row(key: &'static str, harmless: &'static str, instead: &'static str) -> Unserved {
-    Unserved { key, harmless, instead }
-}
+//! ZooKeeper's keys that have nothing to do here. Everything else is a field of [`super::ZooCfg`] or unknown.
 
 /// Keys that ask for something this server does another way, or has no part for, with the reason. Said once, at `info`.
 pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("ssl.hostnameVerification", "clients' names are not verified, as ZooKeeper does not unless told to"),
     ("znode.container.maxPerMinute", "containers are removed in the pace of the log"),
     ("localSessionsEnabled", "every session is known to all members, and may move"),
     ("localSessionsUpgradingEnabled", "every session is known to all members, and may move"),
@@ -47,7 +9,7 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "enableEagerACLCheck",
         "the answer is the same; ACLs are checked where a write takes its place in the order",
     ),
-    ("metricsProvider.className", "/metrics is always at admin.serverPort"),
+    ("metricsProvider.exportJvmInfo", "there is no Java machine"),
     ("initLimit", "members join and catch up without a limit in ticks"),
     ("syncLimit", "elections have times of their own"),
     ("connectToLearnerMasterLimit", "elections have times of their own"),
@@ -74,6 +36,13 @@ pub const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("admin.idleTimeout", "there is no admin server in ZooKeeper's form"),
     ("commitProcessor.numWorkerThreads", "threads are the runtime's"),
     ("learner.asyncSending", "peers never wait for each other's sending"),
+    ("quorum.auth.learnerRequireSasl", "members always prove a secret to each other"),
+    ("quorum.auth.serverRequireSasl", "members always prove a secret to each other"),
+    ("quorum.auth.learner.loginContext", "all members prove what the server's section holds"),
+    ("quorum.auth.kerberos.servicePrincipal", "members prove a secret to each other"),
+    ("quorum.cnxn.threads.size", "threads are the runtime's"),
+    ("sslQuorumReloadCertFiles", "new certificate files are always taken over"),
+    ("client.certReload", "new certificate files are always taken over"),
     ("digest.enabled", "the tree's digest is always kept"),
     ("db.autocreate", "an empty folder never takes part in an election"),
     ("snapshot.trust.empty", "an empty folder never takes part in an election"),

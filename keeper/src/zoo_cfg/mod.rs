@@ -5,25 +5,25 @@ pub mod founding;
 mod guest;
 mod keys;
 mod properties;
+mod reader;
+mod sasl;
 mod servers;
+mod tls;
 
 use crate::config::{Config, ConfigError};
 use founding::Founding;
-use keeper_server::four_letter::{ALL_WORDS, find};
-use keeper_server::sasl::{Users, UsersError};
-use keeper_tls::{Password, TlsConfig};
-use properties::{Setting, Settings};
-use servers::SERVERS_MAX;
+use keeper_server::sasl::Users;
+use keeper_tls::TlsConfig;
+use properties::Settings;
+use reader::Reader;
+use sasl::Sasl;
 pub use servers::ServerLine;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use tls::Tls;
 
 /// Variables with `-D` flags, the later over the earlier, as ZooKeeper's scripts put them together.
 pub const FLAG_VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
-/// ZooKeeper's default, in milliseconds.
-const TICK_MS_DEFAULT: u64 = 3_000;
-/// The section of a JAAS file that is a server's.
-const JAAS_SECTION: &str = "Server";
 /// Folder inside dataDir for all that is ours.
 const OWN_FOLDER: &str = "castellan";
 
@@ -42,7 +42,7 @@ impl ZooCfgError {
 
 /// Everything that a zoo.cfg and its flags say and this server knows of, in types.
 #[derive(Clone, Debug, Default)]
-#[allow(dead_code, reason = "fields of keys in keys::NOT_YET_SERVED wait for what they configure")]
+#[allow(dead_code, reason = "some are read for their values to be checked, and change nothing here")]
 pub struct ZooCfg {
     pub data_dir: PathBuf,
     /// From dataDir/myid; of a server without a list 1.
@@ -56,6 +56,10 @@ pub struct ZooCfg {
     pub secure_client: Option<SocketAddr>,
     /// admin.serverAddress and admin.serverPort, when the latter is set.
     pub http: Option<SocketAddr>,
+    /// Where ZooKeeper's provider for Prometheus listens.
+    pub metrics: Option<SocketAddr>,
+    /// client.portUnification.
+    pub client_takes_tls: bool,
     pub quorum_listen_on_all_ips: bool,
     /// Words that are both wished for and known.
     pub words: Vec<String>,
@@ -66,7 +70,12 @@ pub struct ZooCfg {
     pub connections_per_address_max: u32,
     pub snapshot_log_bytes: Option<u64>,
     pub super_digest: Option<String>,
-    pub tls: Tls,
+    /// X509AuthenticationProvider.superUser: the subject of a certificate.
+    pub x509_super: Option<String>,
+    /// `ssl.*`, where a port is for it.
+    pub tls: Option<Tls>,
+    /// `ssl.quorum.*`, where sslQuorum is true and there are other members.
+    pub members_tls: Option<Tls>,
     pub sasl: Sasl,
     pub read_only_mode: bool,
     pub extended_types: bool,
@@ -79,64 +88,12 @@ pub struct ZooCfg {
     pub local_sessions_upgrading: bool,
     /// A file with the secret of the members, in place of the one that the server list gives.
     pub secret_file: Option<PathBuf>,
-    /// Lines for `warn`: unknown keys, keys that are not served, doubtful values.
+    /// Users of ZooKeeper's quorum authentication, in place of that: whoever knows their passwords is a member.
+    pub quorum_users: Option<Users>,
+    /// Lines for `warn`: unknown keys, wishes that are not granted, doubtful values.
     pub warnings: Vec<String>,
     /// Lines for `info`: keys that have no effect here, with the reason.
     pub remarks: Vec<String>,
-}
-
-/// `ssl.*` of the client port.
-#[derive(Clone, Debug, Default)]
-#[allow(dead_code, reason = "see ZooCfg")]
-pub struct Tls {
-    pub key_store: Option<PathBuf>,
-    pub key_store_password: Option<String>,
-    pub key_store_type: Option<String>,
-    pub trust_store: Option<PathBuf>,
-    pub trust_store_password: Option<String>,
-    pub trust_store_type: Option<String>,
-    pub client_auth: ClientAuth,
-}
-
-impl Tls {
-    /// Kinds of stores are told by their content.
-    fn config(&self) -> TlsConfig {
-        let password = |text: &Option<String>| text.as_ref().map(Password::new);
-        TlsConfig {
-            certificate_file: self.key_store.clone(),
-            certificate_password: password(&self.key_store_password),
-            ca_file: self.trust_store.clone(),
-            ca_password: password(&self.trust_store_password),
-            client_auth: Some(match self.client_auth {
-                ClientAuth::None => keeper_tls::ClientAuth::None,
-                ClientAuth::Want => keeper_tls::ClientAuth::Optional,
-                ClientAuth::Need => keeper_tls::ClientAuth::Required,
-            }),
-            ..TlsConfig::default()
-        }
-    }
-}
-
-/// `ssl.clientAuth`; ZooKeeper's default is to need a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientAuth {
-    None,
-    Want,
-    #[default]
-    Need,
-}
-
-#[derive(Clone, Debug, Default)]
-#[allow(dead_code, reason = "see ZooCfg")]
-pub struct Sasl {
-    /// `authProvider.N` names ZooKeeper's SASL provider.
-    pub enabled: bool,
-    /// The JAAS file, with the users of DIGEST-MD5.
-    pub users_file: Option<PathBuf>,
-    /// sessionRequireClientSASLAuth: nothing else is served before it.
-    pub required: bool,
-    /// `enforce.auth.enabled` with `enforce.auth.schemes`: a session must have one of them.
-    pub enforced_schemes: Vec<String>,
 }
 
 impl ZooCfg {
@@ -176,10 +133,15 @@ impl ZooCfg {
         let mut config = Config::of(format!("zoo-{}", self.id), folder).map_err(wrong)?;
         config.listen.client = self.client;
         config.listen.client_tls = self.secure_client;
-        config.tls = self.secure_client.is_some().then(|| self.tls.config());
+        config.tls = self.tls.as_ref().map(Tls::config);
+        // ZooKeeper's election port, which carries admin calls here, is inside TLS too.
+        config.peer_tls = self.members_tls.as_ref().map(Tls::config);
+        config.admin_tls = self.members_tls.as_ref().map(Tls::config);
         config.listen.peer = at_own(own.map_or(0, |line| line.peer_port))?;
         config.listen.admin = at_own(own.map_or(0, |line| line.election_port))?;
         config.listen.http = self.http.unwrap_or(loopback);
+        config.listen.metrics = self.metrics;
+        config.listen.client_takes_tls = self.client_takes_tls;
         config.cluster.secret_file = Some(self.secret_file());
         config.cluster.admin_token_file = Some(self.secret_file());
         config.session.timeout_ms_min = self.session_timeout_ms_min;
@@ -189,6 +151,13 @@ impl ZooCfg {
         config.auth.sasl_users_file =
             self.sasl.users_file.clone().or_else(|| self.locks_out().then(|| self.nobody_file()));
         config.auth.require_sasl = self.sasl.required;
+        config.auth.allow_failed_sasl = self.sasl.allow_failed;
+        // Without users of SASL there is nobody of that name.
+        config.auth.super_user =
+            self.sasl.super_user.clone().filter(|_| config.auth.sasl_users_file.is_some());
+        // Without certificates of clients nobody has such a subject.
+        let asks = |tls: &TlsConfig| tls.client_auth() != keeper_tls::ClientAuth::None;
+        config.auth.x509_super = self.x509_super.clone().filter(|_| config.tls.as_ref().is_some_and(asks));
         config.auth.require_schemes.clone_from(&self.sasl.enforced_schemes);
         config.auth.skip_acl = self.skip_acl;
         config.quota.enforce = self.enforce_quota;
@@ -240,7 +209,8 @@ impl ZooCfg {
             |error: std::io::Error| ZooCfgError::new(&place, format!("cannot be made or written: {error}"));
         std::fs::create_dir_all(&folder).map_err(failed)?;
         if self.secret_file.is_none() {
-            founding::write_secret(&self.secret_file(), &self.servers).map_err(failed)?;
+            let users = self.quorum_users.as_ref();
+            founding::write_secret(&self.secret_file(), &self.servers, users).map_err(failed)?;
         }
         if self.locks_out() {
             founding::write_nobody(&self.nobody_file()).map_err(failed)?;
@@ -297,376 +267,7 @@ impl From<ZooCfgError> for ConfigError {
     }
 }
 
-/// Takes settings out one by one; what is left over is unknown.
-struct Reader<'a> {
-    file: &'a str,
-    settings: Settings,
-    warnings: Vec<String>,
-    remarks: Vec<String>,
-}
-
-impl Reader<'_> {
-    fn zoo_cfg(mut self) -> Result<ZooCfg, ZooCfgError> {
-        // First, while all settings are there to look at.
-        self.warn_of_unserved();
-        let data_dir = self.path("dataDir").ok_or_else(|| self.missing("dataDir", "a folder"))?;
-        let servers = self.servers()?;
-        let id = self.id(&data_dir, &servers)?;
-        let tick_ms = self.number("tickTime", 1, 3_600_000)?.unwrap_or(TICK_MS_DEFAULT);
-        let (session_timeout_ms_min, session_timeout_ms_max) = self.session_timeouts(tick_ms)?;
-        let own = servers.iter().find(|line| line.id == id).cloned();
-        let client = self.client(own.as_ref())?;
-        let secure_client = self.address("secureClientPort", "secureClientPortAddress")?;
-        if client.is_none() && secure_client.is_none() {
-            return Err(self.missing("clientPort", "a port (1 to 65535)"));
-        }
-        let mut cfg = ZooCfg {
-            data_dir,
-            id,
-            servers,
-            tick_ms,
-            session_timeout_ms_min,
-            session_timeout_ms_max,
-            client,
-            secure_client,
-            http: self.http()?,
-            quorum_listen_on_all_ips: self.flag("quorumListenOnAllIPs")?,
-            words: self.words(),
-            frame_bytes_max: self.frame_bytes_max()?,
-            connections_max: self
-                .number("maxCnxns", 0, 1 << 20)?
-                .filter(|max| *max > 0)
-                .map(|max| max as usize),
-            connections_per_address_max: self.number("maxClientCnxns", 0, 1 << 20)?.unwrap_or(60) as u32,
-            snapshot_log_bytes: self.snapshot_log_bytes()?,
-            super_digest: self.text("DigestAuthenticationProvider.superDigest"),
-            tls: self.tls()?,
-            sasl: self.sasl()?,
-            read_only_mode: self.flag("readonlymode.enabled")?,
-            extended_types: self.flag("extendedTypesEnabled")?,
-            emulate_353_ttl: self.flag("emulate353TTLNodes")?,
-            container_check_ms: self.number("znode.container.checkIntervalMs", 0, i64::MAX as u64)?,
-            enforce_quota: self.flag("enforceQuota")?,
-            reconfig: self.flag("reconfigEnabled")?,
-            skip_acl: self.flag("skipACL")?,
-            local_sessions: self.flag("localSessionsEnabled")?,
-            local_sessions_upgrading: self.flag("localSessionsUpgradingEnabled")?,
-            secret_file: self.path("castellan.secretFile"),
-            ..ZooCfg::default()
-        };
-        self.judge_the_rest();
-        cfg.warnings = self.warnings;
-        cfg.remarks = self.remarks;
-        Ok(cfg)
-    }
-
-    fn missing(&self, key: &str, allowed: &str) -> ZooCfgError {
-        ZooCfgError::new(self.file, format!("`{key}` is missing: set it to {allowed}"))
-    }
-
-    fn wrong(key: &str, setting: &Setting, allowed: &str) -> ZooCfgError {
-        ZooCfgError::new(&setting.place, format!("`{key}={}` is not {allowed}", setting.value))
-    }
-
-    fn take(&mut self, key: &str) -> Option<Setting> {
-        self.settings.remove(key)
-    }
-
-    /// A value that is not empty.
-    fn text(&mut self, key: &str) -> Option<String> {
-        self.take(key).map(|setting| setting.value).filter(|value| !value.is_empty())
-    }
-
-    fn path(&mut self, key: &str) -> Option<PathBuf> {
-        self.text(key).map(PathBuf::from)
-    }
-
-    /// ZooKeeper takes `true` and, for some keys, `yes` or `1`.
-    fn flag(&mut self, key: &str) -> Result<bool, ZooCfgError> {
-        let Some(setting) = self.take(key) else { return Ok(false) };
-        match setting.value.to_ascii_lowercase().as_str() {
-            "true" | "yes" | "1" | "on" => Ok(true),
-            "false" | "no" | "0" | "off" | "" => Ok(false),
-            _ => Err(Self::wrong(key, &setting, "true or false")),
-        }
-    }
-
-    /// Decimal, or hexadecimal with 0x, as Java's `Integer.decode`.
-    fn number(&mut self, key: &str, min: u64, max: u64) -> Result<Option<u64>, ZooCfgError> {
-        let Some(setting) = self.take(key) else { return Ok(None) };
-        let lower = setting.value.to_ascii_lowercase();
-        let parsed = match lower.strip_prefix("0x") {
-            Some(digits) => u64::from_str_radix(digits, 16),
-            None => lower.parse(),
-        };
-        match parsed {
-            Ok(number) if (min..=max).contains(&number) => Ok(Some(number)),
-            _ => Err(Self::wrong(key, &setting, &format!("a number from {min} to {max}"))),
-        }
-    }
-
-    fn servers(&mut self) -> Result<Vec<ServerLine>, ZooCfgError> {
-        let keys: Vec<String> =
-            self.settings.keys().filter(|key| key.starts_with("server.")).cloned().collect();
-        if keys.len() > SERVERS_MAX {
-            return Err(ZooCfgError::new(
-                self.file,
-                format!("names {} servers, at most {SERVERS_MAX}", keys.len()),
-            ));
-        }
-        let mut lines: Vec<ServerLine> = Vec::new();
-        for key in keys {
-            if let Some(setting) = self.take(&key) {
-                lines.push(ServerLine::parse(&key, &setting)?);
-            }
-        }
-        lines.sort_by_key(|line| line.id);
-        for (at, line) in lines.iter().enumerate() {
-            if let Some(same) = lines[..at].iter().find(|other| {
-                other.id == line.id || (other.host == line.host && other.peer_port == line.peer_port)
-            }) {
-                return Err(ZooCfgError::new(
-                    &line.place,
-                    format!("`{line}` is the server of {} again", same.place),
-                ));
-            }
-        }
-        if !lines.is_empty() && lines.iter().all(|line| line.observer) {
-            return Err(ZooCfgError::new(
-                &lines[0].place,
-                "all servers are observers; one participant is needed".into(),
-            ));
-        }
-        Ok(lines)
-    }
-
-    /// What dataDir/myid says; it may be missing where nothing depends on it.
-    fn id(&self, data_dir: &Path, servers: &[ServerLine]) -> Result<u64, ZooCfgError> {
-        let file = data_dir.join("myid");
-        let name = file.display().to_string();
-        let text = match std::fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(_) if servers.len() <= 1 => return Ok(servers.first().map_or(1, |line| line.id)),
-            Err(error) => {
-                return Err(ZooCfgError::new(
-                    &name,
-                    format!("cannot be read: {error}; it holds this server's id"),
-                ));
-            }
-        };
-        let id = match text.trim().parse::<u64>() {
-            Ok(id) if (1..=255).contains(&id) => id,
-            _ => {
-                return Err(ZooCfgError::new(&name, format!("`{}` is no number from 1 to 255", text.trim())));
-            }
-        };
-        if !servers.is_empty() && !servers.iter().any(|line| line.id == id) {
-            return Err(ZooCfgError::new(
-                &name,
-                format!("says {id}, and {} has no line server.{id}", self.file),
-            ));
-        }
-        Ok(id)
-    }
-
-    fn session_timeouts(&mut self, tick_ms: u64) -> Result<(i32, i32), ZooCfgError> {
-        let at = ["minSessionTimeout", "maxSessionTimeout"]
-            .map(|key| self.settings.get(key).map_or(self.file.to_owned(), |setting| setting.place.clone()));
-        let mut value = |key: &str, ticks: u64| {
-            // ZooKeeper writes -1 for its default.
-            self.settings.retain(|name, setting| name != key || setting.value != "-1");
-            let number = self.number(key, 1, i32::MAX as u64)?;
-            Ok::<_, ZooCfgError>(number.unwrap_or_else(|| (tick_ms * ticks).min(i32::MAX as u64)) as i32)
-        };
-        let (min, max) = (value("minSessionTimeout", 2)?, value("maxSessionTimeout", 20)?);
-        if min > max {
-            let why =
-                format!("minSessionTimeout is {min} and maxSessionTimeout {max}; they have to be in order");
-            return Err(ZooCfgError::new(&at[0], why));
-        }
-        Ok((min, max))
-    }
-
-    /// A port key with the address key beside it; all addresses when that is not set.
-    fn address(&mut self, port_key: &str, address_key: &str) -> Result<Option<SocketAddr>, ZooCfgError> {
-        let place = self.settings.get(port_key).map(|setting| setting.place.clone());
-        let address = self.take(address_key);
-        let (Some(port), Some(place)) = (self.number(port_key, 1, 65_535)?, place) else { return Ok(None) };
-        let host = address.map_or_else(|| "0.0.0.0".to_owned(), |setting| setting.value);
-        resolve(host.trim_matches(['[', ']']), port as u16, &place).map(Some)
-    }
-
-    /// From clientPort or from behind the `;` of the own server line; both must agree.
-    fn client(&mut self, own: Option<&ServerLine>) -> Result<Option<SocketAddr>, ZooCfgError> {
-        let keyed = self.address("clientPort", "clientPortAddress")?;
-        let Some(line) = own else { return Ok(keyed) };
-        let Some((address, port)) = &line.client else { return Ok(keyed) };
-        if let Some(keyed) = keyed.filter(|keyed| keyed.port() != *port) {
-            let why =
-                format!("its client port is {port}, and clientPort is {}; set one of them", keyed.port());
-            return Err(ZooCfgError::new(&line.place, why));
-        }
-        resolve(address.as_deref().unwrap_or("0.0.0.0"), *port, &line.place).map(Some)
-    }
-
-    fn http(&mut self) -> Result<Option<SocketAddr>, ZooCfgError> {
-        let off = self.settings.get("admin.enableServer").is_some_and(|setting| setting.value == "false");
-        let address = self.address("admin.serverPort", "admin.serverAddress")?;
-        Ok(address.filter(|_| !off))
-    }
-
-    /// ZooKeeper's default is `srvr` alone; `*` is every word that this server has.
-    fn words(&mut self) -> Vec<String> {
-        let Some(setting) = self.take("4lw.commands.whitelist") else { return vec!["srvr".into()] };
-        let wished: Vec<&str> =
-            setting.value.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-        if wished.contains(&"*") {
-            return vec![ALL_WORDS.to_owned()];
-        }
-        let (known, unknown): (Vec<&str>, Vec<&str>) =
-            wished.into_iter().partition(|word| find(word).is_some());
-        if !unknown.is_empty() {
-            self.warnings.push(format!(
-                "{}: words that are not served: {}",
-                setting.place,
-                unknown.join(" ")
-            ));
-        }
-        known.into_iter().map(str::to_owned).collect()
-    }
-
-    fn frame_bytes_max(&mut self) -> Result<Option<usize>, ZooCfgError> {
-        let max = keeper_server::limits::FRAME_BYTES_MAX_LIMIT as u64;
-        Ok(self.number("jute.maxbuffer", 1024, max)?.map(|bytes| bytes as usize))
-    }
-
-    fn snapshot_log_bytes(&mut self) -> Result<Option<u64>, ZooCfgError> {
-        // 0 and less switch the limit off in ZooKeeper; here there is always one.
-        self.settings
-            .retain(|key, setting| key != "snapSizeLimitInKb" || !setting.value.starts_with(['-', '0']));
-        Ok(self.number("snapSizeLimitInKb", 1, 1 << 32)?.map(|kib| kib << 10))
-    }
-
-    fn tls(&mut self) -> Result<Tls, ZooCfgError> {
-        let client_auth = match self.take("ssl.clientAuth") {
-            None => ClientAuth::default(),
-            Some(setting) => match setting.value.to_ascii_lowercase().as_str() {
-                "none" => ClientAuth::None,
-                "want" => ClientAuth::Want,
-                "need" => ClientAuth::Need,
-                _ => return Err(Self::wrong("ssl.clientAuth", &setting, "none, want or need")),
-            },
-        };
-        Ok(Tls {
-            key_store: self.path("ssl.keyStore.location"),
-            key_store_password: self.password("ssl.keyStore.password", "ssl.keyStore.passwordPath")?,
-            key_store_type: self.text("ssl.keyStore.type"),
-            trust_store: self.path("ssl.trustStore.location"),
-            trust_store_password: self.password("ssl.trustStore.password", "ssl.trustStore.passwordPath")?,
-            trust_store_type: self.text("ssl.trustStore.type"),
-            client_auth,
-        })
-    }
-
-    /// The file wins over the value, as in ZooKeeper.
-    fn password(&mut self, key: &str, file_key: &str) -> Result<Option<String>, ZooCfgError> {
-        let value = self.text(key);
-        let Some(setting) = self.take(file_key) else { return Ok(value) };
-        read(Path::new(&setting.value), &setting.place).map(|text| Some(text.trim_end().to_owned()))
-    }
-
-    fn sasl(&mut self) -> Result<Sasl, ZooCfgError> {
-        let providers: Vec<String> = self
-            .settings
-            .keys()
-            .filter(|key| *key == "authProvider" || key.starts_with("authProvider."))
-            .cloned()
-            .collect();
-        let mut enabled = false;
-        for key in providers {
-            if let Some(setting) = self.take(&key) {
-                enabled |= setting.value.ends_with("SASLAuthenticationProvider");
-            }
-        }
-        let users_file = self.jaas_file()?;
-        let enforced = self.flag("enforce.auth.enabled")?;
-        let schemes =
-            self.text("enforce.auth.schemes").or(self.text("enforce.auth.scheme")).unwrap_or_default();
-        let schemes: Vec<String> = schemes
-            .split(',')
-            .map(str::trim)
-            .filter(|scheme| !scheme.is_empty())
-            .map(str::to_owned)
-            .collect();
-        if enforced && schemes.is_empty() {
-            return Err(self.missing(
-                "enforce.auth.schemes",
-                "a list such as sasl,digest, since enforce.auth.enabled is true",
-            ));
-        }
-        let required = self.flag("sessionRequireClientSASLAuth")?;
-        Ok(Sasl {
-            enabled,
-            users_file,
-            required,
-            enforced_schemes: if enforced { schemes } else { Vec::new() },
-        })
-    }
-
-    /// The JAAS file, if it has users of ours: without any, ZooKeeper too serves everybody without SASL.
-    fn jaas_file(&mut self) -> Result<Option<PathBuf>, ZooCfgError> {
-        let Some(setting) = self.take("java.security.auth.login.config") else { return Ok(None) };
-        let file = PathBuf::from(&setting.value);
-        match Users::parse_jaas(&read(&file, &setting.place)?, JAAS_SECTION) {
-            Ok(users) if !users.is_empty() => Ok(Some(file)),
-            Ok(_) | Err(UsersError::NoSection { .. }) => {
-                let (place, file) = (&setting.place, file.display());
-                self.warnings.push(format!(
-                    "{place}: {file} has no `user_NAME` in a section `{JAAS_SECTION}`: SASL is not offered"
-                ));
-                Ok(None)
-            }
-            Err(error) => Err(ZooCfgError::new(&setting.value, error.to_string())),
-        }
-    }
-
-    fn warn_of_unserved(&mut self) {
-        for keys::Unserved { key, harmless, instead } in keys::NOT_YET_SERVED {
-            let family = format!("{key}.");
-            let asked = self.settings.iter().filter(|(name, setting)| {
-                (*name == key || (*key == "authProvider" && name.starts_with(&family)))
-                    && (harmless.is_empty() || !setting.value.eq_ignore_ascii_case(harmless))
-            });
-            let lines: Vec<String> = asked
-                .map(|(name, setting)| format!("{}: `{name}` is not served: {instead}", setting.place))
-                .collect();
-            self.warnings.extend(lines);
-        }
-    }
-
-    /// Keys that nothing took: not served, without effect here, or unknown.
-    fn judge_the_rest(&mut self) {
-        for (key, setting) in std::mem::take(&mut self.settings) {
-            let exact = keys::WITHOUT_EFFECT.iter().find(|(known, _)| *known == key);
-            let family = || keys::WITHOUT_EFFECT_PREFIXES.iter().find(|(known, _)| key.starts_with(known));
-            if keys::NOT_YET_SERVED.iter().any(|unserved| unserved.key == key) {
-                continue;
-            }
-            if key == "forceSync" && setting.value == "no" {
-                self.warnings.push(format!(
-                    "{}: `forceSync=no` is not obeyed: every write is on disk before it is acknowledged",
-                    setting.place
-                ));
-            } else if let Some((_, why)) = exact.or_else(family) {
-                self.remarks.push(format!("{}: `{key}` has no effect here: {why}", setting.place));
-            } else if setting.place.starts_with("-D") && !setting.place.starts_with("-Dzookeeper.") {
-                self.remarks.push(format!("{}: a property of Java, not of this server", setting.place));
-            } else {
-                self.warnings.push(format!("{}: `{key}` is unknown and ignored", setting.place));
-            }
-        }
-    }
-}
-
+#[cfg(test)]
+mod claims;
 #[cfg(test)]
 mod tests;

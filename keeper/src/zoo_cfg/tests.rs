@@ -14,12 +14,12 @@ fn load_with(text: &str, myid: Option<&str>, flags: &str) -> Result<ZooCfg, Stri
     ZooCfg::load(&file, environment).map_err(|error| error.to_string())
 }
 
-fn load(text: &str) -> Result<ZooCfg, String> {
+pub(super) fn load(text: &str) -> Result<ZooCfg, String> {
     load_with(text, Some("1"), "")
 }
 
-const LONE: &str = "dataDir=DATA\nclientPort=2181\n";
-const THREE: &str = "dataDir=DATA\nclientPort=2181\nserver.3=127.0.0.1:6:7\nserver.1=127.0.0.1:2:3\n\
+pub(super) const LONE: &str = "dataDir=DATA\nclientPort=2181\n";
+pub(super) const THREE: &str = "dataDir=DATA\nclientPort=2181\nserver.3=127.0.0.1:6:7\nserver.1=127.0.0.1:2:3\n\
                      server.2=127.0.0.1:4:5:observer\n";
 
 #[test]
@@ -87,11 +87,10 @@ fn the_file_wins_over_a_flag() {
 
 #[test]
 fn unknown_keys_are_named_with_their_line() {
-    let cfg = load(&format!("{LONE}clientPrt=2\ninitLimit=5\nportUnification=true\nreconfigEnabled=true\n"))
-        .unwrap();
+    let cfg = load(&format!("{LONE}clientPrt=2\ninitLimit=5\nforceSync=no\nreconfigEnabled=true\n")).unwrap();
     let warned = |part: &str| cfg.warnings.iter().any(|line| line.contains(part));
     assert!(warned("line 3: `clientPrt` is unknown"), "{:?}", cfg.warnings);
-    assert!(warned("line 5: `portUnification` is not served"), "{:?}", cfg.warnings);
+    assert!(warned("line 5: `forceSync=no` is not obeyed"), "{:?}", cfg.warnings);
     assert!(cfg.remarks.iter().any(|line| line.contains("initLimit")), "{:?}", cfg.remarks);
     assert!(cfg.reconfig);
 }
@@ -181,6 +180,45 @@ fn sasl_and_tls_are_read_into_types() {
     assert_eq!(tls.client_auth, Some(keeper_tls::ClientAuth::Optional));
     assert_eq!(tls.certificate_file.as_deref(), Some(Path::new("/k.pem")));
     assert_eq!(config.listen.client_tls, Some("0.0.0.0:2281".parse().unwrap()));
+}
+
+#[test]
+fn members_that_shall_log_in_need_passwords_or_a_secret_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let jaas = folder.path().join("jaas.conf");
+    let asks = format!("{THREE}quorum.auth.enableSasl=true\n");
+    let flag = format!("-Djava.security.auth.login.config={}", jaas.display());
+    let users = |section: &str| {
+        std::fs::write(&jaas, format!("{section} {{ a.B required user_x=\"y\"; }};")).unwrap();
+        load_with(&asks, Some("1"), &flag).map(|cfg| cfg.quorum_users.map(|users| users.len()))
+    };
+    assert_eq!(users("QuorumServer"), Ok(Some(1)));
+    let error = users("Server").unwrap_err();
+    assert!(error.contains("line 6") && error.contains("castellan.secretFile"), "{error}");
+    assert!(load(&asks).is_err());
+    let named = format!("{asks}quorum.auth.server.loginContext=Members\n");
+    std::fs::write(&jaas, "Members { a.B required user_x=\"y\"; };").unwrap();
+    assert!(load_with(&named, Some("1"), &flag).unwrap().quorum_users.is_some());
+    for text in [format!("{asks}castellan.secretFile=/s\n"), format!("{LONE}quorum.auth.enableSasl=true\n")] {
+        let cfg = load(&text).unwrap();
+        assert!(cfg.quorum_users.is_none() && cfg.warnings.is_empty(), "{:?}", cfg.warnings);
+    }
+}
+
+#[test]
+fn metrics_have_the_port_of_zookeepers_provider() {
+    let prometheus =
+        "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n";
+    let at = |text: &str| load(&format!("{LONE}{text}")).unwrap().config().unwrap().listen.metrics;
+    assert_eq!(at(""), None);
+    assert_eq!(at(prometheus), Some("0.0.0.0:7000".parse().unwrap()));
+    let port = "metricsProvider.httpPort=7070\n";
+    assert_eq!(at(&format!("{prometheus}{port}")), Some("0.0.0.0:7070".parse().unwrap()));
+    assert_eq!(
+        at(&format!("{port}metricsProvider.httpHost=127.0.0.1\n")),
+        Some("127.0.0.1:7070".parse().unwrap())
+    );
+    assert_eq!(at(&format!("metricsProvider.className=a.DefaultMetricsProvider\n{port}")), None);
 }
 
 #[test]

@@ -61,6 +61,19 @@ pub fn parts(certificate: &[u8]) -> Option<Parts<'_>> {
     Some(Parts { signed, algorithm, signature, is_version_1, validity, issuer, subject, public_key })
 }
 
+/// When a revocation list (RFC 5280, 5.1) says that the next one is due; `None` where it does not.
+pub fn next_update_s(list: &[u8]) -> Option<i64> {
+    let mut input = list;
+    let mut outer = der::expect(&mut input, der::SEQUENCE)?;
+    let mut inner = der::expect(&mut outer, der::SEQUENCE)?;
+    // The version, the algorithm, the issuer; then when it was made.
+    der::expect(&mut inner, der::INTEGER)?;
+    der::expect(&mut inner, der::SEQUENCE)?;
+    der::expect(&mut inner, der::SEQUENCE)?;
+    der::next(&mut inner)?;
+    seconds(der::next(&mut inner)?)
+}
+
 /// A bit string of whole bytes.
 pub fn bits(content: &[u8]) -> Option<&[u8]> {
     content.strip_prefix(&[0])
@@ -122,6 +135,7 @@ mod tests {
     fn bytes_that_are_no_certificate_are_none() {
         for bytes in [&b""[..], b"0", &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0x30, 0x02, 0x30, 0x00]] {
             assert!(facts(bytes).is_none(), "{bytes:?}");
+            assert!(next_update_s(bytes).is_none(), "{bytes:?}");
         }
     }
 }

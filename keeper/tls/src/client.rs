@@ -2,8 +2,8 @@
 
 use crate::material::{self, TlsError};
 use crate::stream::TlsStream;
+use crate::suites::provider;
 use rustls::ClientConfig;
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use std::io;
@@ -14,11 +14,6 @@ use tokio_rustls::TlsConnector;
 
 /// The protocol of gRPC, as ALPN names it (RFC 9113, 3.2).
 pub(crate) const HTTP_2: &[u8] = b"h2";
-
-/// The one source of cryptography. Given by hand everywhere: no default of the process decides.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
-}
 
 /// What a command is told.
 #[derive(Clone, Debug)]
@@ -41,6 +36,10 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
+    pub(crate) fn of(config: Arc<ClientConfig>) -> ClientTls {
+        ClientTls { config, name: None }
+    }
+
     /// Reads the files. `name` is checked too.
     pub fn open(files: &ClientFiles) -> Result<ClientTls, TlsError> {
         let provider = provider();

@@ -1,5 +1,6 @@
 //! What a configuration says about the TLS of one port. A plain value: the TOML file and `zoo.cfg` both fill it.
 
+use crate::suites::{CipherSuite, Protocol};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -16,11 +17,22 @@ pub struct TlsConfig {
     /// The authorities that the other side's certificate has to come from: PEM or a keystore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
+    /// Revocation lists of those authorities, PEM. Set, a certificate has to be on no list, and a current one of each
+    /// authority above it has to be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crl_file: Option<PathBuf>,
     /// Whether clients must prove a certificate. Unset: `required` where there is a `ca_file`, else `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_auth: Option<ClientAuth>,
+    /// The versions of TLS that may be spoken, and the suites; empty: all that are safe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<Protocol>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cipher_suites: Vec<CipherSuite>,
     /// Whether a dialled member's certificate must carry the name or address that was dialled.
     pub verify_names: bool,
+    /// Whether the certificate of who comes to this port must carry the address that it comes from.
+    pub verify_client_addresses: bool,
     /// Files with the passwords of keystores or of an encrypted key; their last line feed does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate_password_file: Option<PathBuf>,
@@ -39,8 +51,12 @@ impl Default for TlsConfig {
             certificate_file: None,
             key_file: None,
             ca_file: None,
+            crl_file: None,
             client_auth: None,
+            protocols: Vec::new(),
+            cipher_suites: Vec::new(),
             verify_names: true,
+            verify_client_addresses: false,
             certificate_password_file: None,
             ca_password_file: None,
             certificate_password: None,

@@ -2,11 +2,9 @@
 
 use crate::limits::{REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_PERIOD};
 use crate::refusal::Reason;
-use keeper_rt::Instant;
+use keeper_rt::Quiet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-#[derive(Default)]
 pub struct Counts {
     handshakes: AtomicU64,
     refused: [AtomicU64; Reason::ALL.len()],
@@ -14,15 +12,24 @@ pub struct Counts {
     reload_failures: AtomicU64,
     stale: AtomicBool,
     not_after_s: AtomicI64,
-    window: Mutex<Window>,
+    /// 0 where there are no lists.
+    lists_due_s: AtomicI64,
+    quiet: Quiet,
 }
 
-/// One period of the log.
-#[derive(Default)]
-struct Window {
-    began: Option<Instant>,
-    logged: u32,
-    suppressed: u64,
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            handshakes: AtomicU64::default(),
+            refused: Default::default(),
+            reloads: AtomicU64::default(),
+            reload_failures: AtomicU64::default(),
+            stale: AtomicBool::default(),
+            not_after_s: AtomicI64::default(),
+            lists_due_s: AtomicI64::default(),
+            quiet: Quiet::new(REFUSALS_LOGGED_MAX, REFUSALS_LOGGED_PERIOD),
+        }
+    }
 }
 
 /// What the log may be told about a refusal.
@@ -64,6 +71,12 @@ impl Counts {
         self.not_after_s.load(Ordering::Relaxed)
     }
 
+    /// When the first revocation list is out of date, in seconds since 1970; from then on nobody is let in whose
+    /// authority it is of.
+    pub fn lists_due_s(&self) -> Option<i64> {
+        Some(self.lists_due_s.load(Ordering::Relaxed)).filter(|due| *due != 0)
+    }
+
     pub(crate) fn complete(&self) {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
@@ -73,22 +86,11 @@ impl Counts {
         if !reason.is_loud() {
             return Share::Suppressed;
         }
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = window.began.is_none_or(|began| began.elapsed() >= REFUSALS_LOGGED_PERIOD);
-        if over {
-            let suppressed_before = window.suppressed;
-            *window = Window { began: Some(keeper_rt::now()), logged: 1, suppressed: 0 };
-            return Share::Shown { suppressed_before };
-        }
-        if window.logged < REFUSALS_LOGGED_MAX {
-            window.logged += 1;
-            return Share::Shown { suppressed_before: 0 };
-        }
-        window.suppressed += 1;
-        Share::Suppressed
+        self.quiet.admit().map_or(Share::Suppressed, |suppressed_before| Share::Shown { suppressed_before })
     }
 
-    pub(crate) fn loaded(&self, not_after_s: i64) {
+    pub(crate) fn loaded(&self, not_after_s: i64, lists_due_s: Option<i64>) {
+        self.lists_due_s.store(lists_due_s.unwrap_or(0), Ordering::Relaxed);
         self.not_after_s.store(not_after_s, Ordering::Relaxed);
         self.stale.store(false, Ordering::Relaxed);
     }

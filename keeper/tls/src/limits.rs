@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Largest file with certificates or keys.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Largest file with revocation lists, and lists in it. A large authority's list has some hundred thousand entries.
+pub const CRL_FILE_BYTES_MAX: u64 = 16 << 20;
+pub const CRLS_MAX: usize = 1_024;
 /// Certificates of one chain, and authorities of one file.
 pub const CHAIN_LEN_MAX: usize = 16;
 pub const AUTHORITIES_MAX: usize = 1_024;

@@ -3,11 +3,12 @@
 use crate::certificate;
 use crate::config::{Password, TlsConfig};
 use crate::keystore::{self, Store};
-use crate::limits::{AUTHORITIES_MAX, CHAIN_LEN_MAX, FILE_BYTES_MAX};
+use crate::limits::{AUTHORITIES_MAX, CHAIN_LEN_MAX, CRL_FILE_BYTES_MAX, CRLS_MAX, FILE_BYTES_MAX};
+use crate::trust::{Revoked, Trust};
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 use std::io::Read;
@@ -33,6 +34,7 @@ pub(crate) struct Files {
     certificate: Blob,
     key: Option<Blob>,
     ca: Option<Blob>,
+    crl: Option<Blob>,
 }
 
 /// Our certificate with its key, and how it introduces us.
@@ -55,13 +57,14 @@ impl Files {
             certificate: Blob::read(file, own_password.clone())?,
             key: config.key_file.as_deref().map(|file| Blob::read(file, own_password)).transpose()?,
             ca: config.ca_file.as_deref().map(|file| Blob::read(file, ca_password)).transpose()?,
+            crl: config.crl_file.as_deref().map(Blob::read_crls).transpose()?,
         })
     }
 
     /// Two readings with the same fingerprint hold the same.
     pub fn fingerprint(&self) -> [u8; 32] {
         let mut sum = Sha256::new();
-        for blob in [Some(&self.certificate), self.key.as_ref(), self.ca.as_ref()] {
+        for blob in [Some(&self.certificate), self.key.as_ref(), self.ca.as_ref(), self.crl.as_ref()] {
             let bytes = blob.map_or(&[][..], |blob| &blob.bytes[..]);
             sum.update((bytes.len() as u64).to_le_bytes());
             sum.update(bytes);
@@ -76,8 +79,11 @@ impl Files {
         own(&self.certificate, self.key.as_ref(), provider)
     }
 
-    pub fn authorities(&self) -> Result<Option<Arc<RootCertStore>>, TlsError> {
-        self.ca.as_ref().map(authorities).transpose()
+    /// `None` where no authorities are named.
+    pub fn trust(&self) -> Result<Option<Trust>, TlsError> {
+        let Some(ca) = &self.ca else { return Ok(None) };
+        let revoked = self.crl.as_ref().map(Blob::revoked).transpose()?;
+        Ok(Some(Trust { roots: authorities(ca)?, revoked }))
     }
 }
 
@@ -90,13 +96,21 @@ fn password(text: &Option<Password>, file: Option<&Path>) -> Result<Option<Passw
 
 impl Blob {
     pub fn read(file: &Path, password: Option<Password>) -> Result<Blob, TlsError> {
+        Blob::read_up_to(FILE_BYTES_MAX, file, password)
+    }
+
+    fn read_crls(file: &Path) -> Result<Blob, TlsError> {
+        Blob::read_up_to(CRL_FILE_BYTES_MAX, file, None)
+    }
+
+    fn read_up_to(bytes_max: u64, file: &Path, password: Option<Password>) -> Result<Blob, TlsError> {
         let mut blob = Blob { file: file.to_owned(), bytes: Vec::new(), password };
         // One byte more than may be there, so that too much is refused and not cut.
         let read = std::fs::File::open(file)
-            .and_then(|opened| opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut blob.bytes));
+            .and_then(|opened| opened.take(bytes_max + 1).read_to_end(&mut blob.bytes));
         match read {
-            Ok(len) if len as u64 > FILE_BYTES_MAX => {
-                Err(blob.error(format!("is larger than {FILE_BYTES_MAX} bytes; is it the right file?")))
+            Ok(len) if len as u64 > bytes_max => {
+                Err(blob.error(format!("is larger than {bytes_max} bytes; is it the right file?")))
             }
             Ok(_) => Ok(blob),
             Err(error) => Err(blob.error(format!("cannot be read: {error}"))),
@@ -131,6 +145,22 @@ impl Blob {
             );
         }
         Ok(certificates)
+    }
+
+    fn revoked(&self) -> Result<Revoked, TlsError> {
+        let mut lists = Vec::new();
+        for list in CertificateRevocationListDer::pem_slice_iter(&self.bytes) {
+            lists.push(list.map_err(|error| self.error(format!("cannot be read as PEM: {error}")))?);
+            if lists.len() > CRLS_MAX {
+                return Err(self.error(format!("holds more than {CRLS_MAX} revocation lists")));
+            }
+        }
+        if lists.is_empty() {
+            return Err(
+                self.error("holds no revocation list; PEM with `-----BEGIN X509 CRL-----` is expected")
+            );
+        }
+        Ok(Revoked { file: self.file.display().to_string(), lists })
     }
 
     fn pem_key(&self) -> Result<PrivateKeyDer<'static>, TlsError> {

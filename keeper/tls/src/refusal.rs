@@ -13,7 +13,10 @@ pub enum Reason {
     Expired,
     NotYetValid,
     WrongName,
+    WrongAddress,
     WrongPurpose,
+    Revoked,
+    RevocationUnknown,
     BadCertificate,
     Incompatible,
     RefusedByOtherSide,
@@ -22,7 +25,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    pub const ALL: [Reason; 14] = [
+    pub const ALL: [Reason; 17] = [
         Reason::PlainText,
         Reason::TimedOut,
         Reason::Closed,
@@ -31,7 +34,10 @@ impl Reason {
         Reason::Expired,
         Reason::NotYetValid,
         Reason::WrongName,
+        Reason::WrongAddress,
         Reason::WrongPurpose,
+        Reason::Revoked,
+        Reason::RevocationUnknown,
         Reason::BadCertificate,
         Reason::Incompatible,
         Reason::RefusedByOtherSide,
@@ -50,7 +56,10 @@ impl Reason {
             Reason::Expired => "expired",
             Reason::NotYetValid => "not_yet_valid",
             Reason::WrongName => "wrong_name",
+            Reason::WrongAddress => "wrong_address",
             Reason::WrongPurpose => "wrong_purpose",
+            Reason::Revoked => "revoked",
+            Reason::RevocationUnknown => "revocation_unknown",
             Reason::BadCertificate => "bad_certificate",
             Reason::Incompatible => "incompatible",
             Reason::RefusedByOtherSide => "refused_by_other_side",
@@ -78,8 +87,18 @@ impl Reason {
             Reason::WrongName => {
                 "its certificate does not carry the dialled name: add the name, or set verify_names = false"
             }
+            Reason::WrongAddress => {
+                "its certificate does not carry the address it comes from: add it as an IP address among the \
+                 alternative names, or set verify_client_addresses = false"
+            }
             Reason::WrongPurpose => {
                 "its certificate is not for this use: a client needs clientAuth, a member both uses"
+            }
+            Reason::Revoked => {
+                "its certificate stands on a list in crl_file: find out who uses it, issue another"
+            }
+            Reason::RevocationUnknown => {
+                "crl_file has no current list of an authority above its certificate: put the newest ones there"
             }
             Reason::BadCertificate => "its certificate is not sound: issue another",
             Reason::Incompatible => "it knows no TLS version or cipher of ours (1.2 and 1.3): update it",
@@ -105,6 +124,14 @@ impl Reason {
             None if error.kind() == io::ErrorKind::TimedOut => Reason::TimedOut,
             // Whatever else the stream says is the end of the connection.
             None => Reason::Closed,
+        }
+    }
+
+    /// The same of who came to us: there is no dialled name, only the address it comes from.
+    pub(crate) fn of_client(error: &io::Error) -> Reason {
+        match Reason::of(error) {
+            Reason::WrongName => Reason::WrongAddress,
+            reason => reason,
         }
     }
 
@@ -134,8 +161,14 @@ impl Reason {
                 CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
                     Reason::WrongPurpose
                 }
+                CertificateError::Revoked => Reason::Revoked,
+                CertificateError::UnknownRevocationStatus
+                | CertificateError::ExpiredRevocationList
+                | CertificateError::ExpiredRevocationListContext { .. } => Reason::RevocationUnknown,
                 _ => Reason::BadCertificate,
             },
+            // A list that its authority has not signed.
+            Error::InvalidCertRevocationList(_) => Reason::RevocationUnknown,
             _ => Reason::Malformed,
         }
     }

@@ -1,17 +1,17 @@
 //! The TLS of one port: accepts and dials with what its files held when they were last good.
 
 use crate::certificate;
-use crate::client::{self, server_name};
+use crate::client::{self, ClientTls, server_name};
 use crate::config::{ClientAuth, TlsConfig};
 use crate::counts::{Counts, Share};
 use crate::limits::{HANDSHAKE_TIME_MAX, HANDSHAKES_MAX, PEER_HANDSHAKE_TIME_MAX, RELOAD_PERIOD};
 use crate::material::{Files, TlsError};
 use crate::refusal::Reason;
-use crate::verify::{AnyName, Clients, with_claim};
-use rustls::crypto::CryptoProvider;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use crate::trust::Trust;
+use crate::verify::with_claim;
+use rustls::server::NoServerSessionStorage;
 use rustls::sign::SingleCertAndKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Port {
         }
     }
 
-    fn client_auth(self, config: &TlsConfig) -> ClientAuth {
+    pub(crate) fn client_auth(self, config: &TlsConfig) -> ClientAuth {
         match self {
             Port::Client => config.client_auth(),
             Port::Peer | Port::Admin => ClientAuth::Required,
@@ -72,8 +72,8 @@ type Seen = Result<[u8; 32], TlsError>;
 /// What connections are made with; those that exist keep what they were made with.
 struct Loaded {
     acceptor: TlsAcceptor,
-    /// Only between members.
-    connector: Option<TlsConnector>,
+    /// Only where members dial each other.
+    connector: Option<Arc<ClientConfig>>,
 }
 
 /// A connection whose handshake is done.
@@ -124,7 +124,7 @@ impl Tls {
         };
         let acceptor = self.current().acceptor.clone();
         let limit = self.port.handshake_time_max();
-        let (outcome, claimed) = with_claim(keeper_rt::timeout(limit, acceptor.accept(stream))).await;
+        let (outcome, claimed) = with_claim(remote, keeper_rt::timeout(limit, acceptor.accept(stream))).await;
         let accepted = match outcome {
             Ok(Ok(stream)) => identified(stream),
             Ok(Err(error)) => Err(error),
@@ -136,7 +136,7 @@ impl Tls {
                 Some(accepted)
             }
             Err(error) => {
-                self.refuse(Reason::of(&error), remote, claimed.as_deref(), &error.to_string());
+                self.refuse(Reason::of_client(&error), remote, claimed.as_deref(), &error.to_string());
                 None
             }
         }
@@ -150,6 +150,7 @@ impl Tls {
         let connector =
             self.current().connector.clone().expect("only members dial, and they have a connector");
         let limit = self.port.handshake_time_max();
+        let connector = TlsConnector::from(connector);
         let handshake = async { connector.connect(server_name(address)?, stream).await };
         let error = match keeper_rt::timeout(limit, handshake).await {
             Ok(Ok(stream)) => {
@@ -161,6 +162,11 @@ impl Tls {
         };
         self.refuse(Reason::of(&error), address, None, &error.to_string());
         None
+    }
+
+    /// Dials other members' ports of this kind, with what the files hold now; `None` for a port that only accepts.
+    pub fn client(&self) -> Option<ClientTls> {
+        self.current().connector.clone().map(ClientTls::of)
     }
 
     fn refuse(&self, reason: Reason, remote: &str, certificate: Option<&str>, error: &str) {
@@ -260,7 +266,7 @@ fn identified<S>(stream: tokio_rustls::server::TlsStream<S>) -> io::Result<Accep
 }
 
 fn load(port: Port, config: &TlsConfig, files: &Files, counts: &Counts) -> Result<Loaded, TlsError> {
-    let provider = client::provider();
+    let provider = config.provider();
     let own = files.own(&provider)?;
     if own.facts.not_after_s < keeper_rt::wall_ms() / 1_000 {
         tracing::error!(
@@ -269,81 +275,79 @@ fn load(port: Port, config: &TlsConfig, files: &Files, counts: &Counts) -> Resul
             "the certificate in use has expired; renew it"
         );
     }
-    let authorities = files.authorities()?;
+    let trust = files.trust()?;
     let asked = port.client_auth(config);
-    let authorities = match (asked, authorities) {
+    let trust = match (asked, trust) {
         (ClientAuth::None, _) => None,
         (ClientAuth::Optional | ClientAuth::Required, None) => {
             let why = "is not set, but certificates of the other side are to be checked: name the file with their \
                        authorities";
             return Err(TlsError { file: format!("ca_file of the {} port", port.name()), why: why.into() });
         }
-        (ClientAuth::Optional | ClientAuth::Required, authorities) => authorities,
+        (ClientAuth::Optional | ClientAuth::Required, trust) => trust,
     };
+    let lists_due_s = trust.as_ref().and_then(|trust| trust.revoked.as_ref()?.due_s());
+    if lists_due_s.is_some_and(|due| due < keeper_rt::wall_ms() / 1_000) {
+        tracing::error!(
+            port = port.name(),
+            "a revocation list is out of date: certificates of its authority are refused; put a new one into crl_file"
+        );
+    }
     let resolver = Arc::new(SingleCertAndKey::from(own.key));
-    let acceptor = acceptor(port, asked, authorities.clone(), &provider, resolver.clone())?;
-    let connector = match (port, authorities) {
-        (Port::Peer, Some(roots)) => Some(connector(config.verify_names, roots, &provider, resolver)?),
-        _ => None,
+    let acceptor = acceptor(port, config, trust.as_ref(), resolver.clone())?;
+    let connector = match (port, trust) {
+        (Port::Peer | Port::Admin, Some(trust)) => Some(connector(port, config, &trust, resolver)?),
+        (Port::Client, _) | (_, None) => None,
     };
-    counts.loaded(own.facts.not_after_s);
+    counts.loaded(own.facts.not_after_s, lists_due_s);
     Ok(Loaded { acceptor, connector })
 }
 
 fn acceptor(
     port: Port,
-    asked: ClientAuth,
-    authorities: Option<Arc<RootCertStore>>,
-    provider: &Arc<CryptoProvider>,
+    config: &TlsConfig,
+    trust: Option<&Trust>,
     resolver: Arc<SingleCertAndKey>,
 ) -> Result<TlsAcceptor, TlsError> {
     let wrong = |why: String| TlsError { file: format!("TLS of the {} port", port.name()), why };
-    let builder = ServerConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
+    let builder = ServerConfig::builder_with_provider(config.provider())
+        .with_protocol_versions(&config.versions())
         .map_err(|error| wrong(error.to_string()))?;
-    let builder = match authorities {
+    let builder = match trust {
         None => builder.with_no_client_auth(),
-        Some(roots) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-            let verifier =
-                if asked == ClientAuth::Optional { verifier.allow_unauthenticated() } else { verifier };
-            builder.with_client_cert_verifier(Arc::new(Clients {
-                inner: verifier.build().map_err(|error| wrong(error.to_string()))?,
-                roots,
-                algorithms: provider.signature_verification_algorithms,
-                takes_version_1: port == Port::Client,
-            }))
+        Some(trust) => {
+            let clients = trust.clients(port, config)?;
+            builder.with_client_cert_verifier(Arc::new(clients))
         }
     };
-    let mut config = builder.with_cert_resolver(resolver);
+    let mut server = builder.with_cert_resolver(resolver);
     // A resumed session would pass without its certificate being looked at again: after it has expired, after its
     // authority was taken out. Connections here live long, so a whole handshake each costs little.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
     if port == Port::Admin {
-        config.alpn_protocols = vec![client::HTTP_2.to_vec()];
+        server.alpn_protocols = vec![client::HTTP_2.to_vec()];
     }
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
 fn connector(
-    verify_names: bool,
-    roots: Arc<RootCertStore>,
-    provider: &Arc<CryptoProvider>,
+    port: Port,
+    config: &TlsConfig,
+    trust: &Trust,
     resolver: Arc<SingleCertAndKey>,
-) -> Result<TlsConnector, TlsError> {
-    let wrong =
-        |error: rustls::Error| TlsError { file: "TLS of the peer port".into(), why: error.to_string() };
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(wrong)?;
-    let builder = if verify_names {
-        builder.with_root_certificates(roots)
-    } else {
-        let algorithms = provider.signature_verification_algorithms;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName { roots, algorithms }))
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let wrong = |error: rustls::Error| TlsError {
+        file: format!("TLS of the {} port", port.name()),
+        why: error.to_string(),
     };
-    let mut config = builder.with_client_cert_resolver(resolver);
-    config.resumption = rustls::client::Resumption::disabled();
-    Ok(TlsConnector::from(Arc::new(config)))
+    let builder = ClientConfig::builder_with_provider(config.provider())
+        .with_protocol_versions(&config.versions())
+        .map_err(wrong)?;
+    // `dangerous` for a verifier of our own choice: rustls' own, or one that looks at everything but the name.
+    let verifier = trust.servers(config.verify_names)?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut client = builder.with_client_cert_resolver(resolver);
+    client.resumption = rustls::client::Resumption::disabled();
+    Ok(Arc::new(client))
 }

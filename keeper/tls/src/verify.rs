@@ -5,7 +5,7 @@ use crate::certificate::{self, Parts};
 use crate::der;
 use crate::limits::SUBJECT_LOGGED_BYTES_MAX;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -14,21 +14,30 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
 use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 tokio::task_local! {
-    /// The subject that the other side of the running handshake claims, whether it is believed or not. A verifier is
-    /// not told on whose behalf it is asked, and rustls drops a refused certificate.
-    static CLAIMED: RefCell<Option<String>>;
+    /// The running handshake: a verifier is not told on whose behalf it is asked.
+    static HANDSHAKE: Handshake;
 }
 
-/// Runs a handshake; gives back with its result who the other side claimed to be.
-pub async fn with_claim<T>(handshake: impl Future<Output = T>) -> (T, Option<String>) {
+struct Handshake {
+    /// Where the other side is, if it has an address.
+    remote: Option<IpAddr>,
+    /// The subject that it claims, whether it is believed or not: rustls drops a refused certificate.
+    claimed: RefCell<Option<String>>,
+}
+
+/// Runs a handshake with `remote` (an address with a port); gives back with its result who that claimed to be.
+pub async fn with_claim<T>(remote: &str, handshake: impl Future<Output = T>) -> (T, Option<String>) {
     let noted = async {
         let result = handshake.await;
-        (result, CLAIMED.with(|claimed| claimed.take()))
+        (result, HANDSHAKE.with(|handshake| handshake.claimed.take()))
     };
-    CLAIMED.scope(RefCell::default(), noted).await
+    // An IPv4 client of an IPv6 socket is the IPv4 client that its certificate names.
+    let remote = remote.parse::<SocketAddr>().ok().map(|remote| remote.ip().to_canonical());
+    HANDSHAKE.scope(Handshake { remote, claimed: RefCell::default() }, noted).await
 }
 
 fn note_claim(certificate: &CertificateDer<'_>) {
@@ -39,7 +48,7 @@ fn note_claim(certificate: &CertificateDer<'_>) {
         }
         facts.subject[..end].to_owned()
     });
-    let _ = CLAIMED.try_with(|claimed| claimed.replace(subject));
+    let _ = HANDSHAKE.try_with(|handshake| handshake.claimed.replace(subject));
 }
 
 /// Clients' certificates.
@@ -51,9 +60,19 @@ pub struct Clients {
     /// Whether certificates of version 1 are taken, as Java takes them: only straight below an authority, and only
     /// as a client's own. They have no extensions, so nothing in them limits what they are for.
     pub takes_version_1: bool,
+    /// Whether a certificate must carry the address that its holder comes from.
+    pub verifies_addresses: bool,
 }
 
 impl Clients {
+    /// As ZooKeeper does when told to verify clients' names: the address itself is looked for, no name of it.
+    fn verify_address(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        let remote = HANDSHAKE.try_with(|handshake| handshake.remote).ok().flatten();
+        let remote = remote.ok_or(CertificateError::NotValidForName)?;
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        verify_server_name(&parsed, &ServerName::IpAddress(remote.into()))
+    }
+
     fn version_1<'a>(&self, certificate: &'a CertificateDer<'_>) -> Option<Parts<'a>> {
         certificate::parts(certificate).filter(|parts| self.takes_version_1 && parts.is_version_1)
     }
@@ -142,7 +161,13 @@ impl ClientCertVerifier for Clients {
             Some(parts) => {
                 self.verify_version_1(&parts, end_entity, now).map(|()| ClientCertVerified::assertion())
             }
-            None => self.inner.verify_client_cert(end_entity, intermediates, now),
+            None => {
+                let verified = self.inner.verify_client_cert(end_entity, intermediates, now)?;
+                if self.verifies_addresses {
+                    self.verify_address(end_entity)?;
+                }
+                Ok(verified)
+            }
         }
     }
 
@@ -193,6 +218,8 @@ fn fits_tls13(scheme: SignatureScheme) -> bool {
 pub struct AnyName {
     pub roots: Arc<RootCertStore>,
     pub algorithms: WebPkiSupportedAlgorithms,
+    /// Looks a certificate up in revocation lists, where there are any: as a client's, for a member's is for both uses.
+    pub unrevoked: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl ServerCertVerifier for AnyName {
@@ -212,6 +239,9 @@ impl ServerCertVerifier for AnyName {
             now,
             self.algorithms.all,
         )?;
+        if let Some(unrevoked) = &self.unrevoked {
+            unrevoked.verify_client_cert(end_entity, intermediates, now)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 

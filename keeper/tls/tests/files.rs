@@ -1,5 +1,6 @@
 //! What files may hold: PEM, keystores of Java, Python and OpenSSL, certificates of version 1; and what is said of
 //! files that cannot be used. `data/` was made once by OpenSSL 3.0, keytool 17 and pyjks 20; it protects nothing.
+//! `member.p12` (of version 3, for localhost and both uses) and `member-trust.jks` are for `keeper/tests/zoo_cfg_tls.rs`.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // outside the simulator: files and clocks of tests
 
 mod support;

@@ -185,3 +185,62 @@ async fn members_check_each_other_and_the_dialled_name() {
     assert!(!dial(&suspicious, "localhost:9234").await.1);
     assert_eq!(suspicious.counts().refused(Reason::UnknownAuthority), 1);
 }
+
+#[tokio::test]
+async fn a_port_speaks_only_the_versions_and_suites_that_it_was_told() {
+    let (folder, ours) = (Folder::new(), Authority::new("ours"));
+    let base = folder.port_asking("server", &ours.issue("server"), &ours, ClientAuth::None);
+    let open = |protocols: &[&str], suites: &[&str]| {
+        let protocols = protocols.iter().map(|name| name.parse().unwrap()).collect();
+        let cipher_suites = suites.iter().map(|name| name.parse().unwrap()).collect();
+        Tls::open(Port::Client, &TlsConfig { protocols, cipher_suites, ..base.clone() })
+    };
+    let client = folder.client("client", &ours, None);
+    let spoken = async |tls: &Tls| {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let (accepted, dialled) =
+            tokio::join!(tls.accept(there, "10.0.0.9:5"), client.connect(here, "localhost:2281"));
+        dialled.unwrap();
+        let accepted = accepted.unwrap();
+        let (_, connection) = accepted.stream.get_ref();
+        let suite = connection.negotiated_cipher_suite().unwrap();
+        format!("{:?} {:?}", connection.protocol_version().unwrap(), suite.suite())
+    };
+    let newest = spoken(&open(&[], &[]).unwrap()).await;
+    assert!(newest.starts_with("TLSv1_3"), "{newest}");
+    let older = spoken(&open(&["TLSv1.2"], &[]).unwrap()).await;
+    assert!(older.starts_with("TLSv1_2"), "{older}");
+    let named = ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"];
+    let chosen = spoken(&open(&[], &named).unwrap()).await;
+    assert_eq!(chosen, "TLSv1_2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256");
+    // The key is of another kind: nothing is left in common.
+    let rsa = open(&["TLSv1.2"], &["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]).unwrap();
+    turned_away(&rsa, &client, Reason::Incompatible).await;
+    // None of these suites is of that version.
+    let error = open(&["TLSv1.3"], &named).err().unwrap().to_string();
+    assert!(error.contains("TLS of the client port") && error.contains("cipher suites"), "{error}");
+}
+
+#[tokio::test]
+async fn a_port_that_verifies_addresses_lets_each_certificate_in_from_its_own() {
+    let (folder, ours) = (Folder::new(), Authority::new("ours"));
+    let base = folder.port_asking("server", &ours.issue("server"), &ours, ClientAuth::Optional);
+    let config = TlsConfig { verify_client_addresses: true, ..base };
+    let tls = Tls::open(Port::Client, &config).unwrap();
+    // It carries localhost and 127.0.0.1.
+    let client = folder.client("client", &ours, Some(&ours.issue("a")));
+    let from = async |client: &ClientTls, remote: &str| {
+        let (here, there) = tokio::io::duplex(1 << 16);
+        let (accepted, _) = tokio::join!(tls.accept(there, remote), client.connect(here, "localhost:2281"));
+        accepted.map(|accepted| accepted.subject)
+    };
+    let itself = Some(Some("CN=a,O=Castellan".to_owned()));
+    assert_eq!(from(&client, "127.0.0.1:5").await, itself);
+    assert_eq!(from(&client, "[::ffff:127.0.0.1]:5").await, itself);
+    for remote in ["127.0.0.2:5", "[::1]:5", "localhost:5", "somewhere"] {
+        assert_eq!(from(&client, remote).await, None, "{remote}");
+    }
+    assert_eq!(tls.counts().refused(Reason::WrongAddress), 4);
+    // Who shows none has no address to be wrong.
+    assert_eq!(from(&folder.client("nobody", &ours, None), "10.0.0.9:5").await, Some(None));
+}

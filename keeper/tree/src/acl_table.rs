@@ -26,11 +26,14 @@ pub(crate) struct AclTable {
     free: Vec<AclRef>,
     /// By the lists' hashes; holds exactly the entries in use and `OPEN`.
     index: HashTable<AclRef>,
+    /// Memory of the lists.
+    list_bytes: usize,
 }
 
 impl AclTable {
     pub fn new() -> AclTable {
-        let mut table = AclTable { entries: Vec::new(), free: Vec::new(), index: HashTable::new() };
+        let mut table =
+            AclTable { entries: Vec::new(), free: Vec::new(), index: HashTable::new(), list_bytes: 0 };
         let open = table.intern(vec![Acl::open()]);
         assert_eq!(open, OPEN, "the first ACL of a table is the open one");
         table
@@ -44,6 +47,7 @@ impl AclTable {
             self.entries[found.0 as usize].uses += 1;
             return found;
         }
+        self.list_bytes += list_bytes(&list);
         let entry = Entry { list: list.into(), hash, uses: 1 };
         let at = match self.free.pop() {
             Some(at) => {
@@ -72,6 +76,7 @@ impl AclTable {
         if entry.uses > 0 || at == OPEN {
             return;
         }
+        self.list_bytes -= list_bytes(&entry.list);
         entry.list = Arc::default();
         let hash = entry.hash;
         if let Ok(found) = self.index.find_entry(hash, |other| *other == at) {
@@ -97,6 +102,14 @@ impl AclTable {
         at == OPEN || crate::acl::allows(self.list(at), wanted, identities)
     }
 
+    /// Memory of the table and its lists.
+    pub fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<AclRef>()
+            + self.index.allocation_size()
+            + self.list_bytes
+    }
+
     /// Number of slots, for a table indexed by `AclRef`.
     pub fn slots(&self) -> usize {
         self.entries.len()
@@ -107,6 +120,12 @@ impl AclTable {
         let all = self.entries.iter().enumerate();
         all.filter(|(_, entry)| !entry.list.is_empty()).map(|(at, entry)| (AclRef(at as u32), &*entry.list))
     }
+}
+
+/// An allocation for the list and one for each text, each with what an allocator adds.
+fn list_bytes(list: &[Acl]) -> usize {
+    let texts = list.iter().map(|acl| acl.id.scheme.len() + acl.id.id.len() + 2 * 16);
+    size_of_val(list) + texts.sum::<usize>() + 32
 }
 
 fn content_hash(list: &[Acl]) -> u64 {

@@ -13,7 +13,7 @@ use crate::acl_table::{AclRef, OPEN};
 use crate::command::{Applied, Command, CommandOp, Outcome, Sink};
 use crate::lifetime::{Lifetime, TTL_MS_MAX};
 use crate::multi::Journal;
-use crate::node::{Node, NodeId, ROOT};
+use crate::node::{Facts, NewNode, NodeId, ROOT};
 use crate::readers::{FamilyReaders, Readers};
 use crate::session::{Session, id_of};
 use crate::tree::Tree;
@@ -220,13 +220,9 @@ impl Tree {
         lifetime: Lifetime,
         journal: &mut Journal,
     ) -> NodeId {
-        let mut node = Node::new(keeper_types::base_name(path), data);
-        node.acl = acl;
-        node.parent = parent;
-        (node.czxid, node.mzxid, node.pzxid) = (self.zxid.0, self.zxid.0, self.zxid.0);
-        (node.ctime, node.mtime) = (self.time_ms, self.time_ms);
-        node.owner = lifetime.owner();
-        let (id, before) = self.store.insert(node, path);
+        let name = keeper_types::base_name(path);
+        let facts = Facts { owner: lifetime.owner(), ..Facts::fresh(self.zxid.0, self.time_ms) };
+        let (id, before) = self.store.insert(NewNode { name, data, parent, acl, facts }, path);
         self.note_lifetime(lifetime, id);
         journal.created(id, before);
         self.count_created(path, data.map_or(0, <[u8]>::len) as i64, journal);
@@ -253,11 +249,12 @@ impl Tree {
 
     pub(crate) fn remove_node(&mut self, id: NodeId, path: &str, journal: &mut Journal) -> FamilyReaders {
         let readers = self.family_readers(id);
-        let (node, before) = self.store.remove(id, path, self.zxid.0);
-        self.forget_lifetime(node.lifetime(), id);
-        let bytes = node.data_length() as i64;
-        if let Some(node) = journal.removed(id, node, before) {
-            self.store.acls.release(node.acl);
+        let node = self.store.node(id);
+        let (lifetime, bytes) = (node.lifetime(), node.data_length() as i64);
+        let (removed, before) = self.store.remove(id, path, self.zxid.0);
+        self.forget_lifetime(lifetime, id);
+        if let Some(removed) = journal.removed(id, removed, lifetime, before) {
+            self.store.forget(removed);
         }
         self.count_removed(path, bytes, journal);
         readers
@@ -278,8 +275,11 @@ impl Tree {
         self.check_quota(writer, request.path, more, 0)?;
         let node = self.store.node(id);
         let (version_before, mzxid_before, mtime_before) = (node.version, node.mzxid, node.mtime);
-        let old = self.store.set_data(id, request.data, version, self.zxid.0, self.time_ms);
-        journal.data_set(id, old, version_before, mzxid_before, mtime_before);
+        let now = (version, self.zxid.0, self.time_ms);
+        let old = self.store.set_data(id, request.path, request.data, now);
+        if let Some(old) = journal.data_set(id, old, version_before, mzxid_before, mtime_before) {
+            self.store.forget_data(old);
+        }
         self.count_change(request.path, more, 0, journal);
         Ok((self.store.node(id).stat(), self.readers(id)))
     }
@@ -292,7 +292,7 @@ impl Tree {
         self.allow(node.acl, Perms::ADMIN, writer)?;
         let aversion = next_version(node.aversion, request.version)?;
         let acl = self.intern(Some(resolved));
-        self.store.set_acl(id, acl, aversion);
+        self.store.set_acl(id, request.path, acl, aversion);
         Ok(self.store.node(id).stat())
     }
 
@@ -308,7 +308,9 @@ impl Tree {
     fn set_config(&mut self, text: &str, sink: &mut dyn Sink) {
         let Some(id) = self.store.find(CONFIG_PATH) else { return };
         let Ok(version) = next_version(self.store.node(id).version, -1) else { return };
-        self.store.set_data(id, Some(text.as_bytes()), version, self.zxid.0, self.time_ms);
+        let now = (version, self.zxid.0, self.time_ms);
+        let old = self.store.set_data(id, CONFIG_PATH, Some(text.as_bytes()), now);
+        self.store.forget_data(old);
         let of_node = self.readers(id);
         for (path, readers) in [(CONFIG_PATH, of_node), (path::KEEPER_CONFIG, Readers::EVERYBODY)] {
             Change::DataSet { path, readers }.tell(sink, self.zxid);

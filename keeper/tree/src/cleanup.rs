@@ -38,7 +38,7 @@ impl Tree {
         for id in self.perishable.range((from, Bound::Unbounded)) {
             let node = self.store.node(*id);
             let is_container = node.lifetime() == Lifetime::Container;
-            if is_container == (kind == Perishable::Container) && is_due(node, now_ms) {
+            if is_container == (kind == Perishable::Container) && is_due(&node, now_ms) {
                 due.push(self.store.path_of(*id));
             }
             looked += 1;
@@ -53,7 +53,7 @@ impl Tree {
     /// Removes the node if its time has come.
     pub(crate) fn clean_up(&mut self, path: &str, sink: &mut dyn Sink) {
         let Some(id) = self.store.find(path) else { return };
-        if is_due(self.store.node(id), self.time_ms) {
+        if is_due(&self.store.node(id), self.time_ms) {
             let readers = self.remove_node(id, path, &mut Journal::off());
             Change::Deleted { path: path.into(), readers }.tell(sink, self.zxid);
         }
@@ -61,7 +61,7 @@ impl Tree {
 }
 
 /// A container has had a child and has none, as ZooKeeper asks: one that was just made is left alone.
-fn is_due(node: &Node, now_ms: i64) -> bool {
+fn is_due(node: &Node<'_>, now_ms: i64) -> bool {
     let time_has_come = match node.lifetime() {
         Lifetime::Container => node.creates != 0,
         Lifetime::Ttl(ttl_ms) => now_ms.saturating_sub(node.mtime) > ttl_ms,

@@ -10,7 +10,7 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::node::Node;
+use crate::node::Facts;
 use crate::session::Session;
 
 const CONTENT_SEED: u64 = 0x6e6f_6465_2064_6174;
@@ -18,25 +18,25 @@ const STAT_SEED: u64 = 0x6e6f_6465_2073_7461;
 const SESSION_SEED: u64 = 0x7365_7373_696f_6e20;
 const TOTAL_SEED: u64 = 0x746f_7461_6c20_2020;
 
-/// Hash of a full path; also the key of the index.
+/// Hash of a full path; the index goes by a half of it.
+#[inline]
 pub(crate) fn path_hash(path: &str) -> u64 {
     xxh3_64(path.as_bytes())
 }
 
 /// A node's path, data and ACL.
-pub(crate) fn content(node: &Node, acl_hash: u64) -> u64 {
-    let data = node.data();
-    let seed = words(CONTENT_SEED, [node.path_hash, acl_hash, u64::from(data.is_none())]);
+pub(crate) fn content(path_hash: u64, data: Option<&[u8]>, acl_hash: u64) -> u64 {
+    let seed = words(CONTENT_SEED, [path_hash, acl_hash, u64::from(data.is_none())]);
     xxh3_64_with_seed(data.unwrap_or_default(), seed)
 }
 
 /// A node's path and Stat, without what follows from other facts (length of data, number of children).
-pub(crate) fn stat(node: &Node) -> u64 {
+pub(crate) fn stat(path_hash: u64, node: &Facts) -> u64 {
     let versions = u64::from(node.version as u32) << 32 | u64::from(node.creates as u32);
     words(
         STAT_SEED,
         [
-            node.path_hash,
+            path_hash,
             node.czxid as u64,
             node.mzxid as u64,
             node.pzxid as u64,

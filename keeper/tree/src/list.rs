@@ -20,7 +20,7 @@ impl ChildFilter {
         [All, Persistent, Ephemeral].get(usize::from(value)).copied()
     }
 
-    fn shows(self, node: &Node) -> bool {
+    fn shows(self, node: &Node<'_>) -> bool {
         let ephemeral = node.lifetime().session().is_some();
         match self {
             ChildFilter::All => true,
@@ -50,11 +50,11 @@ impl Tree {
         let parent = self.readable(path, identities)?;
         let ids = order::shown(&self.store, parent.children());
         let children = ids.iter().map(|id| self.store.node(*id));
-        let shown: Vec<&Node> = children.filter(|node| filter.shows(node)).collect();
+        let shown: Vec<Node<'_>> = children.filter(|node| filter.shows(node)).collect();
         if read_each && !shown.iter().all(|node| self.may_read(node, identities)) {
             return Err(ErrorCode::NoAuth);
         }
-        let view = |node: &&'a Node| ChildView { name: node.name(), stat: node.stat(), data: node.data() };
+        let view = |node: &Node<'a>| ChildView { name: node.name(), stat: node.stat(), data: node.data() };
         Ok((shown.iter().map(view).collect(), parent.stat()))
     }
 
@@ -84,9 +84,9 @@ impl Tree {
         let prefix = if path == "/" { "" } else { path };
         let of = |prefix: &str, id: NodeId| (id, format!("{prefix}/{}", self.store.node(id).name()));
         let mut found: Vec<(NodeId, String)> = Vec::new();
-        let add = |found: &mut Vec<(NodeId, String)>, prefix: &str, node: &Node| {
+        let add = |found: &mut Vec<(NodeId, String)>, prefix: &str, node: Node<'_>| {
             let readable =
-                node.children().iter().filter(|id| self.may_read(self.store.node(**id), identities));
+                node.children().iter().filter(|id| self.may_read(&self.store.node(**id), identities));
             let room = max.saturating_sub(found.len());
             found.extend(readable.take(room).map(|id| of(prefix, *id)));
         };
@@ -101,7 +101,7 @@ impl Tree {
         Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
-    fn may_read(&self, node: &Node, identities: &[AclId]) -> bool {
+    fn may_read(&self, node: &Node<'_>, identities: &[AclId]) -> bool {
         self.store.acls.allows(node.acl, Perms::READ, identities)
     }
 }

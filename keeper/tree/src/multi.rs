@@ -5,28 +5,15 @@ use keeper_types::{CreateMode, ErrorCode, MultiOp, MultiResult, OpCode, Response
 
 use crate::apply::{Change, Writer, answers_stat};
 use crate::command::{Outcome, Sink};
-use crate::node::{Node, NodeId, OldData};
-use crate::store::ParentBefore;
+use crate::lifetime::Lifetime;
+use crate::node::NodeId;
+use crate::store::{OldData, ParentBefore, Removed};
 use crate::tree::Tree;
 
 enum Undo {
-    Create {
-        id: NodeId,
-        before: ParentBefore,
-    },
-    /// The node still holds its use of its ACL.
-    Remove {
-        id: NodeId,
-        node: Node,
-        before: ParentBefore,
-    },
-    SetData {
-        id: NodeId,
-        old: OldData,
-        version: i32,
-        mzxid: i64,
-        mtime: i64,
-    },
+    Create { id: NodeId, before: ParentBefore },
+    Remove { id: NodeId, removed: Removed, lifetime: Lifetime, before: ParentBefore },
+    SetData { id: NodeId, old: OldData, version: i32, mzxid: i64, mtime: i64 },
 }
 
 /// How to take back what was done, or nothing for a single operation, which cannot fail after it has begun.
@@ -51,18 +38,34 @@ impl Journal {
     }
 
     /// Gives the node back when no journal is kept: its removal is final.
-    pub fn removed(&mut self, id: NodeId, node: Node, before: ParentBefore) -> Option<Node> {
+    pub fn removed(
+        &mut self,
+        id: NodeId,
+        removed: Removed,
+        lifetime: Lifetime,
+        before: ParentBefore,
+    ) -> Option<Removed> {
         if !self.on {
-            return Some(node);
+            return Some(removed);
         }
-        self.entries.push(Undo::Remove { id, node, before });
+        self.entries.push(Undo::Remove { id, removed, lifetime, before });
         None
     }
 
-    pub fn data_set(&mut self, id: NodeId, old: OldData, version: i32, mzxid: i64, mtime: i64) {
-        if self.on {
-            self.entries.push(Undo::SetData { id, old, version, mzxid, mtime });
+    /// Gives the old data back when no journal is kept: it is not needed again.
+    pub fn data_set(
+        &mut self,
+        id: NodeId,
+        old: OldData,
+        version: i32,
+        mzxid: i64,
+        mtime: i64,
+    ) -> Option<OldData> {
+        if !self.on {
+            return Some(old);
         }
+        self.entries.push(Undo::SetData { id, old, version, mzxid, mtime });
+        None
     }
 }
 
@@ -93,8 +96,10 @@ impl Tree {
             }
         }
         for undo in journal.entries {
-            if let Undo::Remove { node, .. } = undo {
-                self.store.acls.release(node.acl);
+            match undo {
+                Undo::Create { .. } => {}
+                Undo::Remove { removed, .. } => self.store.forget(removed),
+                Undo::SetData { old, .. } => self.store.forget_data(old),
             }
         }
         for change in &changes {
@@ -175,13 +180,12 @@ impl Tree {
         for undo in journal.entries.into_iter().rev() {
             match undo {
                 Undo::Create { id, before } => {
-                    let node = self.store.undo_insert(id, before);
-                    self.forget_lifetime(node.lifetime(), id);
-                    self.store.acls.release(node.acl);
+                    self.forget_lifetime(self.store.node(id).lifetime(), id);
+                    let removed = self.store.undo_insert(id, before);
+                    self.store.forget(removed);
                 }
-                Undo::Remove { id, node, before } => {
-                    let lifetime = node.lifetime();
-                    let back = self.store.undo_remove(node, before);
+                Undo::Remove { id, removed, lifetime, before } => {
+                    let back = self.store.undo_remove(removed, before);
                     assert_eq!(
                         back, id,
                         "a rolled back deletion returns to the slot it left, as the slots are a stack"

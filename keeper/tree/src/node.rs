@@ -1,8 +1,12 @@
-//! One znode's record. A node knows its own name, not its path: the path is in the chain of parents.
+//! One znode: its record, which is small because most nodes never change after they were made, and what it is to the
+//! rest of the crate. A node knows its own name, not its path: the path is in the chain of parents.
+
+use std::ops::Deref;
 
 use keeper_types::Stat;
 
 use crate::acl_table::{AclRef, OPEN};
+use crate::blobs::{Blob, BlobRef};
 use crate::lifetime::Lifetime;
 
 /// Place of a node in the slab. Local to this process: never in a snapshot, an answer or the digest.
@@ -14,109 +18,185 @@ pub(crate) const ROOT: NodeId = NodeId(0);
 /// "No node": the root's parent, and the parent of a free slot.
 pub(crate) const NOWHERE: NodeId = NodeId(u32::MAX);
 
-/// Boxed so that the many nodes without children spend one word on them.
-#[derive(Default)]
-struct Children(Vec<NodeId>);
+/// In place of a number in a slab: there is none.
+pub(crate) const NONE: u32 = u32::MAX;
 
-pub(crate) struct Node {
-    /// The name, then the data: one allocation a node.
-    blob: Box<[u8]>,
-    /// `blob[..name_length]` is UTF-8.
-    name_length: u32,
-    data_is_null: bool,
-    pub acl: AclRef,
-    pub parent: NodeId,
-    /// `parent.children()[position]` is this node.
-    pub position: u32,
-    /// Of the full path.
-    pub path_hash: u64,
-    /// `None` when there are none, or none yet.
-    children: Option<Box<Children>>,
+/// What is stored of a node beside its name, data, ACL and place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
     pub czxid: i64,
     pub mzxid: i64,
     pub pzxid: i64,
     pub ctime: i64,
     pub mtime: i64,
+    /// See [`Lifetime`].
+    pub owner: i64,
     pub version: i32,
     /// Children ever created, wrapping as ZooKeeper's does; the next sequence suffix.
     pub creates: i32,
     pub aversion: i32,
-    /// See [`Lifetime`].
-    pub owner: i64,
 }
 
-/// A node's data before a change, for undoing it.
-pub(crate) struct OldData {
-    blob: Box<[u8]>,
-    data_is_null: bool,
-}
-
-impl Node {
-    /// A node without a place: Stat of zeros, open ACL.
-    pub fn new(name: &str, data: Option<&[u8]>) -> Node {
-        Node {
-            blob: join(name.as_bytes(), data.unwrap_or_default()),
-            name_length: name.len() as u32,
-            data_is_null: data.is_none(),
-            acl: OPEN,
-            parent: NOWHERE,
-            position: 0,
-            path_hash: 0,
-            children: None,
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
-            creates: 0,
-            aversion: 0,
-            owner: 0,
-        }
+impl Facts {
+    /// Those of a node that was just made and lives for ever.
+    #[inline]
+    pub fn fresh(zxid: i64, time_ms: i64) -> Facts {
+        Facts { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time_ms, mtime: time_ms, ..Facts::default() }
     }
 
     pub fn lifetime(&self) -> Lifetime {
         Lifetime::of_owner(self.owner)
     }
+}
 
-    pub fn name(&self) -> &str {
+/// A number of 48 bits: zxids and times, but for those of a far future.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Short([u8; 6]);
+
+impl Short {
+    pub fn new(value: i64) -> Option<Short> {
+        match value.to_le_bytes() {
+            [a, b, c, d, e, f, 0, 0] => Some(Short([a, b, c, d, e, f])),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn value(self) -> i64 {
+        let [a, b, c, d, e, f] = self.0;
+        i64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+    }
+}
+
+/// As a node lies in memory.
+pub(crate) struct Record {
+    /// [`BlobRef::NONE`] in a free slot only.
+    pub blob: BlobRef,
+    pub parent: NodeId,
+    /// The parent's child of this number is this node.
+    pub position: u32,
+    /// Half of the full path's.
+    pub hash: u32,
+    /// Its [`More`], or [`NONE`]: then its facts are [`Facts::fresh`] and it never had children.
+    pub more: u32,
+    pub acl: AclRef,
+    pub czxid: Short,
+    pub ctime: Short,
+}
+
+/// What a record has no room for. One line of the processor's cache: [`Facts`] with the list of children in its gap.
+#[repr(align(64))]
+#[derive(Default)]
+pub(crate) struct More {
+    czxid: i64,
+    mzxid: i64,
+    pzxid: i64,
+    ctime: i64,
+    mtime: i64,
+    owner: i64,
+    version: i32,
+    creates: i32,
+    aversion: i32,
+    /// The list of its children, or [`NONE`].
+    pub children: u32,
+}
+
+impl More {
+    pub fn new(facts: Facts, children: u32) -> More {
+        let Facts { czxid, mzxid, pzxid, ctime, mtime, owner, version, creates, aversion } = facts;
+        More { czxid, mzxid, pzxid, ctime, mtime, owner, version, creates, aversion, children }
+    }
+
+    #[inline]
+    pub fn facts(&self) -> Facts {
+        let More { czxid, mzxid, pzxid, ctime, mtime, owner, version, creates, aversion, children: _ } =
+            *self;
+        Facts { czxid, mzxid, pzxid, ctime, mtime, owner, version, creates, aversion }
+    }
+}
+
+impl Record {
+    #[inline]
+    pub fn fresh_facts(&self) -> Facts {
+        Facts::fresh(self.czxid.value(), self.ctime.value())
+    }
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record {
+            blob: BlobRef::NONE,
+            parent: NOWHERE,
+            position: 0,
+            hash: 0,
+            more: NONE,
+            acl: OPEN,
+            czxid: Short::default(),
+            ctime: Short::default(),
+        }
+    }
+}
+
+/// A node to be made.
+pub(crate) struct NewNode<'a> {
+    pub name: &'a str,
+    pub data: Option<&'a [u8]>,
+    pub parent: NodeId,
+    /// One use of it is the node's.
+    pub acl: AclRef,
+    pub facts: Facts,
+}
+
+/// A node as it is read.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    pub acl: AclRef,
+    pub parent: NodeId,
+    pub(super) facts: Facts,
+    pub(super) blob: Blob<'a>,
+    pub(super) children: &'a [NodeId],
+}
+
+/// So that a fact reads as a field of the node.
+impl Deref for Node<'_> {
+    type Target = Facts;
+
+    #[inline]
+    fn deref(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl<'a> Node<'a> {
+    #[inline]
+    pub fn name(&self) -> &'a str {
         std::str::from_utf8(self.name_bytes()).expect("a node's name is UTF-8: it was made from a str")
     }
 
-    pub fn name_bytes(&self) -> &[u8] {
-        &self.blob[..self.name_length as usize]
+    #[inline]
+    pub fn name_bytes(&self) -> &'a [u8] {
+        self.blob.name()
     }
 
-    pub fn data(&self) -> Option<&[u8]> {
-        if self.data_is_null { None } else { Some(&self.blob[self.name_length as usize..]) }
+    #[inline]
+    pub fn data(&self) -> Option<&'a [u8]> {
+        self.blob.data()
     }
 
+    #[inline]
     pub fn data_length(&self) -> usize {
-        self.blob.len() - self.name_length as usize
+        self.data().map_or(0, <[u8]>::len)
     }
 
-    pub fn set_data(&mut self, data: Option<&[u8]>) -> OldData {
-        let blob = join(self.name_bytes(), data.unwrap_or_default());
-        let data_is_null = std::mem::replace(&mut self.data_is_null, data.is_none());
-        OldData { blob: std::mem::replace(&mut self.blob, blob), data_is_null }
-    }
-
-    pub fn restore_data(&mut self, old: OldData) {
-        self.blob = old.blob;
-        self.data_is_null = old.data_is_null;
-    }
-
-    pub fn children(&self) -> &[NodeId] {
-        self.children.as_ref().map_or(&[], |children| &children.0)
-    }
-
-    pub fn children_mut(&mut self) -> &mut Vec<NodeId> {
-        &mut self.children.get_or_insert_default().0
+    #[inline]
+    pub fn children(&self) -> &'a [NodeId] {
+        self.children
     }
 
     /// What clients see; `cversion` counts creations and deletions of children.
+    #[inline]
     pub fn stat(&self) -> Stat {
-        let num_children = self.children().len() as i32;
+        let num_children = self.children.len() as i32;
         Stat {
             czxid: self.czxid,
             mzxid: self.mzxid,
@@ -133,9 +213,22 @@ impl Node {
     }
 }
 
-fn join(name: &[u8], data: &[u8]) -> Box<[u8]> {
-    let mut blob = Vec::with_capacity(name.len() + data.len());
-    blob.extend_from_slice(name);
-    blob.extend_from_slice(data);
-    blob.into_boxed_slice()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_small() {
+        assert_eq!((size_of::<Record>(), size_of::<More>()), (36, 64));
+    }
+
+    #[test]
+    fn a_short_number_is_exact_or_none() {
+        for value in [0, 1, 1_700_000_000_000, (1 << 48) - 1] {
+            assert_eq!(Short::new(value).map(Short::value), Some(value));
+        }
+        for value in [-1, 1 << 48, i64::MIN, i64::MAX] {
+            assert!(Short::new(value).is_none());
+        }
+    }
 }

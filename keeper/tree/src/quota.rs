@@ -138,8 +138,10 @@ impl Tree {
         let text = format!("count={count},bytes={bytes}");
         let node = self.store.node(id);
         let (version, mzxid, mtime) = (node.version, node.mzxid, node.mtime);
-        let old = self.store.set_data(id, Some(text.as_bytes()), version, mzxid, mtime);
-        journal.data_set(id, old, version, mzxid, mtime);
+        let old = self.store.set_data(id, stats, Some(text.as_bytes()), (version, mzxid, mtime));
+        if let Some(old) = journal.data_set(id, old, version, mzxid, mtime) {
+            self.store.forget_data(old);
+        }
     }
 
     /// Nodes and bytes of data of a subtree, its top included.

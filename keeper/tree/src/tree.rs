@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use keeper_types::{Acl, AclId, ErrorCode, Perms, ServerId, SessionId, Stat, Zxid};
+use keeper_types::{Acl, AclId, CONFIG_PATH, ErrorCode, Perms, ServerId, SessionId, Stat, Zxid};
 
 use crate::acl::redact;
+use crate::acl_table::OPEN;
 use crate::command::{Admission, BatchId, Counts, SessionView};
 use crate::digest;
 use crate::lifetime::Lifetime;
-use crate::node::{Node, NodeId, ROOT};
+use crate::node::{Facts, NOWHERE, NewNode, Node, NodeId, ROOT};
 use crate::order;
 use crate::session::Session;
 use crate::store::Store;
@@ -51,12 +52,12 @@ impl Tree {
     /// The state of a new cluster: `/`, `/zookeeper`, `/zookeeper/config` (read only, aversion -1) and
     /// `/zookeeper/quota`, none of them counted as a creation by its parent, as in ZooKeeper.
     pub fn new() -> Tree {
-        let mut store = Store::new(Node::new("", Some(b"")));
+        let mut store = Store::new(root(Some(b"")));
         let zookeeper = add_system_node(&mut store, ROOT, "/zookeeper");
         add_system_node(&mut store, zookeeper, "/zookeeper/quota");
         let config = add_system_node(&mut store, zookeeper, "/zookeeper/config");
         let read_only = store.acls.intern(vec![Acl { perms: Perms::READ, ..Acl::open() }]);
-        store.set_acl(config, read_only, -1);
+        store.set_acl(config, CONFIG_PATH, read_only, -1);
         Tree::with_store(store)
     }
 
@@ -109,7 +110,7 @@ impl Tree {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
-        self.readable(path, identities).map(Node::stat)
+        self.readable(path, identities).map(|node| node.stat())
     }
 
     /// Few names stand as in ZooKeeper (`order`), many in no particular order.
@@ -205,7 +206,7 @@ impl Tree {
         }
     }
 
-    pub(crate) fn readable(&self, path: &str, identities: &[AclId]) -> Result<&Node, ErrorCode> {
+    pub(crate) fn readable(&self, path: &str, identities: &[AclId]) -> Result<Node<'_>, ErrorCode> {
         let node = self.store.node(self.lookup(path)?);
         if self.store.acls.allows(node.acl, Perms::READ, identities) {
             Ok(node)
@@ -223,11 +224,14 @@ impl Tree {
     }
 }
 
+/// A root with a Stat of zeros and the open ACL.
+pub(crate) fn root(data: Option<&[u8]>) -> NewNode<'_> {
+    NewNode { name: "", data, parent: NOWHERE, acl: OPEN, facts: Facts::default() }
+}
+
 fn add_system_node(store: &mut Store, parent: NodeId, path: &str) -> NodeId {
-    let mut node = Node::new(keeper_types::base_name(path), Some(b""));
-    node.parent = parent;
-    node.path_hash = digest::path_hash(path);
-    store.bytes += path.len() as u64;
-    store.acls.retain(node.acl);
-    store.attach(node)
+    let name = keeper_types::base_name(path);
+    store.acls.retain(OPEN);
+    let node = NewNode { name, data: Some(b""), parent, acl: OPEN, facts: Facts::default() };
+    store.attach(node, path, digest::path_hash(path))
 }

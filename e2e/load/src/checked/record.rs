@@ -111,6 +111,8 @@ pub struct Counts {
     pub unknown_applied: u64,
     /// … that only the second attempt applied.
     pub unknown_repeated: u64,
+    /// Writes refused because a member's disk was full; each attempt counts.
+    pub refused: u64,
     /// Connections lost and found again by the same session.
     pub reconnects: u64,
     pub sessions: u64,
@@ -135,6 +137,7 @@ impl Counts {
         self.unknown += other.unknown;
         self.unknown_applied += other.unknown_applied;
         self.unknown_repeated += other.unknown_repeated;
+        self.refused += other.refused;
         self.reconnects += other.reconnects;
         self.sessions += other.sessions;
         self.sessions_lost += other.sessions_lost;

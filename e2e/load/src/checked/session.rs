@@ -215,6 +215,11 @@ impl Session {
                 tokio::time::sleep(RETRY_PAUSE).await;
                 Ok(())
             }
+            ClientError::Server(ErrorCode::OutOfMemory) if self.shared.options.full_disks => {
+                self.record.counts.refused += 1;
+                tokio::time::sleep(RETRY_PAUSE).await;
+                Ok(())
+            }
             ClientError::Expired | ClientError::Closed => {
                 self.record.counts.sessions_lost += 1;
                 self.record.counts.sessions += 1;

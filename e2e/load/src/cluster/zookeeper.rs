@@ -16,8 +16,9 @@ const HEAP: [&str; 2] = ["-Xms1g", "-Xmx2g"];
 const JVM_FLAGS: [&str; 3] =
     ["-Dzookeeper.forceSync=yes", "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true"];
 
-/// Starts three servers with everything they write under `folder`, and waits until they serve.
-pub async fn start(jars: &Path, folder: &Path) -> Result<Cluster> {
+/// Starts three servers with everything they write under `folder`, and waits until they serve. `more_config` is put
+/// behind the generated zoo.cfg.
+pub async fn start(jars: &Path, folder: &Path, more_config: &str) -> Result<Cluster> {
     ensure!(jars.is_dir(), "no ZooKeeper jars in {}: `cargo xtask compare` fetches them", jars.display());
     let ports = free_ports(MEMBERS * 3)?;
     let (client_ports, rest) = ports.split_at(MEMBERS);
@@ -28,7 +29,7 @@ pub async fn start(jars: &Path, folder: &Path) -> Result<Cluster> {
     let mut launches = Vec::new();
     for (member, port) in client_ports.iter().enumerate() {
         let home = folder.join(format!("zookeeper-{}", member + 1));
-        let config = write_config(&home, member + 1, *port, &servers)
+        let config = write_config(&home, member + 1, *port, &format!("{servers}{more_config}"))
             .with_context(|| format!("cannot write the configuration in {}", home.display()))?;
         let classes = format!("{}/*", jars.display());
         let mut arguments: Vec<String> = HEAP.into_iter().chain(JVM_FLAGS).map(String::from).collect();
@@ -46,14 +47,14 @@ pub async fn start(jars: &Path, folder: &Path) -> Result<Cluster> {
     Ok(cluster)
 }
 
-fn write_config(home: &Path, id: usize, client_port: u16, servers: &str) -> Result<PathBuf> {
+fn write_config(home: &Path, id: usize, client_port: u16, more: &str) -> Result<PathBuf> {
     let data = home.join("data");
     fs::create_dir_all(&data)?;
     fs::write(data.join("myid"), id.to_string())?;
     let config = home.join("zoo.cfg");
     let text = format!(
         "tickTime=2000\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\nadmin.enableServer=false\n\
-         4lw.commands.whitelist=*\ndataDir={}\nclientPort={client_port}\nclientPortAddress=127.0.0.1\n{servers}",
+         4lw.commands.whitelist=*\ndataDir={}\nclientPort={client_port}\nclientPortAddress=127.0.0.1\n{more}",
         data.display()
     );
     fs::write(&config, text)?;

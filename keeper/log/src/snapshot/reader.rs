@@ -73,6 +73,11 @@ async fn read_header(
 }
 
 impl SnapshotReader {
+    /// Opens a snapshot by its name, outside of a store; its header, footer and length are checked.
+    pub async fn open(disk: &SharedDisk, name: &str) -> Result<SnapshotReader, LogError> {
+        open(disk, name).await
+    }
+
     pub fn info(&self) -> &SnapshotInfo {
         &self.info
     }

@@ -4,7 +4,7 @@ use super::executor::Executor;
 use crate::faulty::FaultyDisk;
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::limits::BLOCK_BYTES;
-use crate::{LogError, Options, Recovered, Wal, open};
+use crate::{LogError, Options, Recovered, Wal, open, verify};
 use bytes::Bytes;
 use std::future::Future;
 use std::io;
@@ -49,6 +49,8 @@ pub fn whole_life<T, F: Future<Output = T>>(
 pub fn refusal(faulty: &FaultyDisk) -> LogError {
     let before = contents(faulty);
     let error = Executor::new(1).finish(open(faulty.disk(), options())).err().expect("it is refused");
+    let found = Executor::new(1).finish(verify(&faulty.disk())).err().expect("verify finds it too");
+    assert_eq!(found.to_string(), error.to_string());
     assert_eq!(before, contents(faulty), "a refused log was changed");
     error
 }
@@ -93,7 +95,14 @@ pub async fn indexes(wal: &Wal) -> Vec<u64> {
 
 /// What a new life finds.
 pub fn found(faulty: &FaultyDisk) -> (Recovered, Vec<u64>) {
-    whole_life(faulty, async |wal, recovered| (recovered, indexes(&wal).await))
+    let before = contents(faulty);
+    let verified = Executor::new(1).finish(verify(&faulty.disk())).expect("it would open");
+    assert_eq!(before, contents(faulty), "verify changed the log");
+    let (recovered, indexes) = whole_life(faulty, async |wal, recovered| (recovered, indexes(&wal).await));
+    let (torn, entries) = verified.map_or((None, None), |verified| (verified.torn, verified.entries));
+    assert_eq!(torn, recovered.cut);
+    assert_eq!(entries, indexes.first().copied().zip(indexes.last().copied()));
+    (recovered, indexes)
 }
 
 /// The log's segments, the oldest first.

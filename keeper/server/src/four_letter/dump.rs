@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn with_nodes(plain: usize, ephemeral: usize) -> std::sync::Arc<Shared> {
-        let shared = Shared::new(crate::metrics::Metrics::default(), keeper_types::Features::ALL);
+        let (shared, _reports) = Shared::new(crate::metrics::Metrics::default(), keeper_types::Features::ALL);
         let mut tree = shared.write_tree();
         tree.admit(BatchId { origin: ServerId(1), epoch: 1, seq: 0 }, 1);
         let mut run = |session: SessionId, op: CommandOp<'_>| {

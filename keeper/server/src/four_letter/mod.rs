@@ -8,6 +8,7 @@ mod actions;
 mod connections;
 mod dump;
 mod monitor;
+mod rcfg;
 mod server;
 mod table;
 mod text;
@@ -31,8 +32,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const VERSION_LINE: &str =
     concat!("3.9.5-castellan-", env!("CARGO_PKG_VERSION"), ", built on ", env!("KEEPER_BUILT_ON"));
 
-/// Stands for every word in a white list.
+/// Stands for every word in a white list but those of [`BY_NAME_ONLY`].
 pub const ALL_WORDS: &str = "*";
+
+/// Whoever reaches the port changes the membership with it: nobody is to open that without having meant it.
+const BY_NAME_ONLY: &str = "rcfg";
 
 /// ZooKeeper's answer while a member serves nobody.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
@@ -60,6 +64,8 @@ pub struct Words {
     consensus: Consensus,
     /// `key=value` lines of `conf`.
     configuration: Vec<(String, String)>,
+    /// Clients may change the membership.
+    reconfig: bool,
     started: Instant,
     /// Bytes of large answers on their way.
     answering: Arc<AtomicUsize>,
@@ -97,18 +103,23 @@ impl Words {
         allowed: BTreeSet<String>,
         consensus: Consensus,
         configuration: Vec<(String, String)>,
+        reconfig: bool,
         started: Instant,
     ) -> Words {
-        Words { allowed, consensus, configuration, started, answering: Arc::default() }
+        Words { allowed, consensus, configuration, reconfig, started, answering: Arc::default() }
     }
 
-    /// Bytes that follow the word before it can be answered.
-    pub fn argument_bytes(&self, word: [u8; 4]) -> usize {
-        if &word == b"stmk" && self.is_allowed("stmk") { 8 } else { 0 }
+    /// Bytes that follow the word before it can be answered; `come` are there already.
+    pub fn argument_bytes(&self, word: [u8; 4], come: &[u8]) -> usize {
+        match &word {
+            b"stmk" if self.is_allowed("stmk") => 8,
+            b"rcfg" if self.is_allowed("rcfg") => rcfg::argument_bytes(come),
+            _ => 0,
+        }
     }
 
     pub fn is_allowed(&self, name: &str) -> bool {
-        self.allowed.contains(ALL_WORDS) || self.allowed.contains(name)
+        self.allowed.contains(name) || (name != BY_NAME_ONLY && self.allowed.contains(ALL_WORDS))
     }
 
     pub fn configuration(&self) -> &[(String, String)] {
@@ -179,8 +190,11 @@ impl Words {
             "ydld" => actions::ydld(question).into(),
             "rclc" | "clrs" => "ok".into(),
             "lgrq" => actions::lgrq(question).into(),
+            "stgs" => monitor::stgs(shared).finish(),
+            "rcfg" if self.reconfig => rcfg::rcfg(question).await,
+            "rcfg" => rcfg::switched_off(),
             "jmst" | "jmfp" | "jmep" | "jmdp" => "keeper was not built with jemalloc.\n".into(),
-            // Those whose support is `No`.
+            // That whose support is `No`.
             name => format!("{name} is not supported: {}.\n", word.note),
         }
     }
@@ -208,6 +222,7 @@ impl Words {
 fn service(status: &Status, shared: &Shared) -> Service {
     match status.role {
         Role::Uninitialized | Role::Failed => Service::None,
+        _ if shared.digests.differs() => Service::None,
         _ if shared.read_only.load(Ordering::Relaxed) => Service::ReadOnly,
         _ if status.leader.is_some() => Service::ReadWrite,
         Role::Learner | Role::Follower | Role::Candidate | Role::Leader => Service::None,

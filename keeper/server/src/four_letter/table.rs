@@ -1,4 +1,4 @@
-//! Every word of ZooKeeper 3.9 and of ClickHouse Keeper 26.6. Data only and without an import: `cargo xtask generate`
+//! Every word of ZooKeeper 3.9 and of ClickHouse Keeper 26.6, and one of our own. Data only and without an import: `cargo xtask generate`
 //! reads this file too, for `docs/compatibility.md`.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,6 +6,8 @@ pub enum Origin {
     Zookeeper,
     Clickhouse,
     Both,
+    /// No other server has it.
+    Own,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub struct Word {
     pub note: &'static str,
 }
 
-use Origin::{Both, Clickhouse, Zookeeper};
+use Origin::{Both, Clickhouse, Own, Zookeeper};
 use Support::{No, Partly, Yes};
 
 /// Anybody may ask it.
@@ -132,12 +134,13 @@ pub const WORDS: &[Word] = &[
     word(
         "rcfg",
         Clickhouse,
-        No,
+        Yes,
         LISTED,
         ALWAYS,
-        "no stranger changes the membership: `keeper member add`, `promote`, `remove` or `transfer` with \
-         the admin token, or a client's reconfig",
+        "changes the membership for whoever asks, so only where the white list names it (`*` does not) and \
+         `reconfig.enabled` is set; priorities have no effect",
     ),
+    word("stgs", Own, Yes, OPEN, ALWAYS, "how long writes take, stage by stage"),
     word("jmst", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),
     word("jmfp", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),
     word("jmep", Clickhouse, No, LISTED, ALWAYS, "says that jemalloc is not built in"),

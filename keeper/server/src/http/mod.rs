@@ -32,6 +32,12 @@ pub async fn serve(node: Node, listener: TcpListener) -> std::io::Result<()> {
     axum::serve(listener, routes).await
 }
 
+/// `/metrics` alone, as ZooKeeper's provider for Prometheus has it at a port of its own. Until the task is dropped.
+pub async fn serve_metrics(node: Node, listener: TcpListener) -> std::io::Result<()> {
+    let routes = Router::new().route("/metrics", get(metrics)).with_state(node);
+    axum::serve(listener, routes).await
+}
+
 async fn ready(State(node): State<Node>) -> (StatusCode, String) {
     match node.readiness() {
         Readiness::Ready => (StatusCode::OK, "ok\n".into()),

@@ -222,6 +222,22 @@ pub const NUMBERS: &[Number] = &[
     both("quorum_size", &[], Gauge, "Voters of the newest configuration", |r| {
         whole(r.status.membership.voters.len() as u64)
     }),
+    clickhouse(
+        &[Event("KeeperRequestRejectedDueToSoftMemoryLimitCount")],
+        Counter,
+        "Writes refused for want of memory",
+        |r| whole(r.shared.memory_refusals.load(Ordering::Relaxed)),
+    ),
+    both("digest_mismatches_count", &[], Counter, "Marks at which the members' trees differed", |r| {
+        whole(r.shared.digests.mismatches.load(Ordering::Relaxed))
+    }),
+    mntr(
+        "digest_agreed_index",
+        &[],
+        Gauge,
+        "Log index at which the members' trees were last the same",
+        |r| whole(r.shared.digests.agreed_index.load(Ordering::Relaxed)),
+    ),
     // The leader's.
     both("learners", &[], Gauge, "Members that follow this leader", |r| {
         maybe(r.on_leader(|status| status.progress.len()))

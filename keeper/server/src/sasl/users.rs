@@ -79,6 +79,11 @@ impl Users {
         self.0.get(user).map(String::as_str)
     }
 
+    /// Users with their passwords, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(user, password)| (user.as_str(), password.as_str()))
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }

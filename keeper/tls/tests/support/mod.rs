@@ -3,10 +3,15 @@
 
 use keeper_tls::{ClientAuth, ClientFiles, ClientTls, TlsConfig};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams,
+    SerialNumber,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Serial numbers that were given out.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -17,6 +22,7 @@ pub struct Authority {
 pub struct Issued {
     pub certificate: String,
     pub key: String,
+    serial: u64,
 }
 
 fn named(common_name: &str) -> DistinguishedName {
@@ -48,10 +54,31 @@ impl Authority {
         params.distinguished_name = named(name);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        params.serial_number = Some(SerialNumber::from(serial));
         change(&mut params);
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate").pem();
-        Issued { certificate, key: key.serialize_pem() }
+        Issued { certificate, key: key.serialize_pem(), serial }
+    }
+
+    /// A revocation list, PEM, that is good until this year.
+    pub fn revoke(&self, revoked: &[&Issued], until_year: i32) -> String {
+        let entry = |issued: &&Issued| RevokedCertParams {
+            serial_number: SerialNumber::from(issued.serial),
+            revocation_time: rcgen::date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2024, 1, 1),
+            next_update: rcgen::date_time_ymd(until_year, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).expect("a list").pem().expect("PEM")
     }
 
     pub fn issue_expired(&self, name: &str) -> Issued {

@@ -8,11 +8,11 @@ use super::{MAGIC, NO_PARENT, NULL_DATA, SnapshotError, VERSION};
 use crate::acl_table::AclRef;
 use crate::digest;
 use crate::limits::{FIELD_BYTES_MAX, NODES_MAX, RESERVE_BYTES_MAX};
-use crate::node::{Node, NodeId, ROOT};
+use crate::node::{Facts, NewNode, NodeId, ROOT};
 use crate::path::is_name;
 use crate::session::{Session, number_of};
 use crate::store::Store;
-use crate::tree::{Position, Tree};
+use crate::tree::{self, Position, Tree};
 
 struct Header {
     zxid: i64,
@@ -30,7 +30,7 @@ impl Tree {
     pub fn decode_snapshot<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Tree, SnapshotError> {
         let mut reader = Reader { chunks, rest: &[], offset: 0, hash: Xxh3::new() };
         let header = decode_header(&mut reader)?;
-        let mut shell = Tree::with_store(Store::new(Node::new("", None)));
+        let mut shell = Tree::with_store(Store::new(tree::root(None)));
         shell.zxid = Zxid(header.zxid);
         shell.time_ms = header.time_ms;
         shell.sessions_created = header.sessions_created;
@@ -140,28 +140,27 @@ fn decode_nodes<'a>(
     acls: Vec<Vec<Acl>>,
     tree: &mut Tree,
 ) -> Result<(), SnapshotError> {
-    let (root, parent) = decode_node(reader)?;
-    if parent != NO_PARENT || !root.0.name().is_empty() || root.0.owner != 0 {
+    let root = decode_node(reader)?;
+    if root.parent != NO_PARENT || !root.name.is_empty() || root.facts.owner != 0 {
         return Err(reader.error("the first node is not the root".into()));
     }
-    tree.store = Store::new(root.0);
+    tree.store = Store::new(NewNode { facts: root.facts, ..tree::root(root.data.as_deref()) });
     // In the file's order; each list is interned once for all its nodes and released again at the end.
     let mut numbers: Vec<AclRef> = Vec::with_capacity(acls.len());
     numbers.extend(acls.into_iter().map(|list| tree.store.acls.intern(list)));
     let acl_of = |number: u32| numbers.get(number as usize).copied();
-    let Some(root_acl) = acl_of(root.1) else {
-        return Err(reader.error(format!("there is no ACL {}", root.1)));
+    let Some(root_acl) = acl_of(root.acl) else {
+        return Err(reader.error(format!("there is no ACL {}", root.acl)));
     };
     tree.store.acls.retain(root_acl);
-    let aversion = tree.store.node(ROOT).aversion;
-    tree.store.set_acl(ROOT, root_acl, aversion);
+    tree.store.set_acl(ROOT, "/", root_acl, root.facts.aversion);
     for number in 1..count {
-        let ((mut node, acl), parent) = decode_node(reader)?;
+        let Record { parent, name, data, acl, facts } = decode_node(reader)?;
         if parent >= number {
             return Err(reader.error(format!("node {number} comes before its parent {parent}")));
         }
-        node.parent = NodeId(parent);
-        node.acl = acl_of(acl).ok_or_else(|| reader.error(format!("there is no ACL {acl}")))?;
+        let acl = acl_of(acl).ok_or_else(|| reader.error(format!("there is no ACL {acl}")))?;
+        let node = NewNode { name: &name, data: data.as_deref(), parent: NodeId(parent), acl, facts };
         link(tree, node).map_err(|reason| reader.error(reason))?;
     }
     for acl in numbers {
@@ -172,35 +171,40 @@ fn decode_nodes<'a>(
 }
 
 /// Puts one node under its parent, which is there already.
-fn link(tree: &mut Tree, mut node: Node) -> Result<(), String> {
-    if !is_name(node.name()) {
-        return Err(format!("{:?} is not a name", node.name()));
+fn link(tree: &mut Tree, node: NewNode<'_>) -> Result<(), String> {
+    if !is_name(node.name) {
+        return Err(format!("{:?} is not a name", node.name));
     }
     if tree.store.node(node.parent).lifetime().session().is_some() {
-        return Err(format!("{:?} is the child of an ephemeral node", node.name()));
+        return Err(format!("{:?} is the child of an ephemeral node", node.name));
     }
-    let lifetime = node.lifetime();
+    let lifetime = node.facts.lifetime();
     if let Some(owner) = lifetime.session()
         && !tree.sessions.contains_key(&owner)
     {
-        return Err(format!("{:?} belongs to session {:#x}, which is not there", node.name(), owner.0));
+        return Err(format!("{:?} belongs to session {:#x}, which is not there", node.name, owner.0));
     }
     let mut path = if node.parent == ROOT { String::new() } else { tree.store.path_of(node.parent) };
     path.push('/');
-    path.push_str(node.name());
-    node.path_hash = digest::path_hash(&path);
-    if tree.store.find_hashed(&path, node.path_hash).is_some() {
+    path.push_str(node.name);
+    let path_hash = digest::path_hash(&path);
+    if tree.store.find_hashed(&path, path_hash).is_some() {
         return Err(format!("{path:?} is there twice"));
     }
-    tree.store.bytes += (path.len() + node.data_length()) as u64;
     tree.store.acls.retain(node.acl);
-    let id = tree.store.attach(node);
+    let id = tree.store.attach(node, &path, path_hash);
     tree.note_lifetime(lifetime, id);
     Ok(())
 }
 
-/// A node without its place, its ACL's number in the file and its parent's.
-type Record = ((Node, u32), u32);
+/// A node as it stands in the file.
+struct Record {
+    parent: u32,
+    name: String,
+    data: Option<Vec<u8>>,
+    acl: u32,
+    facts: Facts,
+}
 
 fn decode_node<'a>(reader: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>) -> Result<Record, SnapshotError> {
     let parent = reader.u32()?;
@@ -209,18 +213,19 @@ fn decode_node<'a>(reader: &mut Reader<'a, impl Iterator<Item = &'a [u8]>>) -> R
         NULL_DATA => None,
         length => Some(reader.bytes(length)?),
     };
-    let mut node = Node::new(&name, data.as_deref());
     let acl = reader.u32()?;
-    node.czxid = reader.i64()?;
-    node.mzxid = reader.i64()?;
-    node.pzxid = reader.i64()?;
-    node.ctime = reader.i64()?;
-    node.mtime = reader.i64()?;
-    node.version = reader.i32()?;
-    node.creates = reader.i32()?;
-    node.aversion = reader.i32()?;
-    node.owner = reader.i64()?;
-    Ok(((node, acl), parent))
+    let facts = Facts {
+        czxid: reader.i64()?,
+        mzxid: reader.i64()?,
+        pzxid: reader.i64()?,
+        ctime: reader.i64()?,
+        mtime: reader.i64()?,
+        version: reader.i32()?,
+        creates: reader.i32()?,
+        aversion: reader.i32()?,
+        owner: reader.i64()?,
+    };
+    Ok(Record { parent, name, data, acl, facts })
 }
 
 struct Reader<'a, C> {

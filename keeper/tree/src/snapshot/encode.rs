@@ -63,14 +63,14 @@ impl Tree {
         let mut number = 0;
         while let Some((id, parent)) = queue.get(number).copied() {
             let node = self.store.node(id);
-            encode_node(node, parent, acl_numbers[node.acl.0 as usize], writer);
+            encode_node(&node, parent, acl_numbers[node.acl.0 as usize], writer);
             queue.extend(node.children().iter().map(|child| (*child, number as u32)));
             number += 1;
         }
     }
 }
 
-fn encode_node(node: &Node, parent: u32, acl: u32, writer: &mut Writer<'_>) {
+fn encode_node(node: &Node<'_>, parent: u32, acl: u32, writer: &mut Writer<'_>) {
     writer.u32(parent);
     writer.text(node.name());
     match node.data() {
