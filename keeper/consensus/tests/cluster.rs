@@ -159,6 +159,33 @@ async fn a_follower_alone_forgets_its_dead_leader() {
     cluster.write(7u64.to_le_bytes().to_vec()).await;
 }
 
+/// The last batch of a log cannot be told from one that a crash has torn, and is cut off (docs/formats/log.md). What the
+/// member had confirmed is gone from it: the leader has to begin with it anew, and must neither panic nor leave it behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_whose_disk_lost_its_last_confirmed_batch_becomes_level_again() {
+    let mut cluster = Cluster::of(3, Setup::default()).await;
+    let leader = cluster.wait_leader().await;
+    let follower = cluster.running().into_iter().find(|id| *id != leader).unwrap();
+    let mut last = 0;
+    for i in 0u64..20 {
+        last = cluster.write((i | 0x0101_0101_0101_0100).to_le_bytes().to_vec()).await;
+    }
+    cluster.wait_same(last).await;
+    cluster.kill(follower, Loss::Nothing);
+    let disk = &cluster.nodes[&follower].disk;
+    let segments = disk.files().into_iter().map(|(name, _)| name).filter(|name| name.starts_with("log-"));
+    let written = |name: &String| disk.content(name).unwrap().iter().skip(4096).any(|byte| *byte != 0);
+    let used = segments.filter(written).max().unwrap();
+    disk.edit(&used, |bytes| {
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+        bytes[end] ^= 0xff;
+    });
+    cluster.start(follower).await;
+    let next = cluster.write(7u64.to_le_bytes().to_vec()).await;
+    cluster.wait_same(next).await;
+    assert_eq!(cluster.wait_leader().await, leader, "the leader went on");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_whole_cluster_comes_back_from_its_disks() {
     let mut cluster = Cluster::of(3, Setup::default()).await;

@@ -137,7 +137,8 @@ async fn one_round(
     folder: &std::path::Path,
     all: &mut [Rounds],
 ) -> Result<()> {
-    let (mut loads, mut events): (Vec<(usize, Row)>, Vec<(usize, Event, usize)>) = Default::default();
+    let mut loads: Vec<(usize, Row)> = Vec::new();
+    let mut events: Vec<(usize, Event, usize)> = Vec::new();
     for (index, row) in plan.rows.iter().enumerate() {
         match row {
             Measured::Load(row) => loads.push((index, *row)),

@@ -227,7 +227,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
     check_refused("setup:\n  node:\n    name: zookeeper\n", 1, "none may be /, /zookeeper or /keeper");
     let range = "    create:\n      path: /a\n      name_length: {min_value: 9, max_value: 8}\n";
     check_refused(&request(range), 5, "min_value 9 is above max_value 8");
-    check_refused("a: [1\n", 2, "");
+    check_refused("a: [1\n", 1, "");
 }
 
 #[test]

@@ -19,9 +19,10 @@ use futures_util::{Stream, StreamExt, stream};
 use keeper_rt::Sleep;
 use keeper_types::ServerId;
 use openraft::OptionalSend;
+use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
-use openraft::raft::{AppendEntriesResponse, SnapshotResponse, TransferLeaderResponse};
+use openraft::raft::{AppendEntriesResponse, SnapshotResponse, StreamAppendError, TransferLeaderResponse};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -105,6 +106,38 @@ impl Peer {
                 Ok(LogMessage::Answer { .. } | LogMessage::AppendAnswer { .. }) => {}
                 Ok(LogMessage::Append { .. } | LogMessage::Request { .. }) | Err(_) => return None,
             }
+        }
+    }
+}
+
+impl Peer {
+    /// The other member does not have the entry at `index`. Where it had confirmed to have it, its disk has lost or changed
+    /// what was synced: the log's last batch, whose damage looks like a write torn by a crash. openraft takes such a member
+    /// for one that cannot be (a debug build panics, a release build never brings it level again) unless it is told to
+    /// begin with it anew.
+    async fn take_back_what_is_lost(&self, index: u64) {
+        let Ok(node) = self.node() else { return };
+        let Some(running) = node.running() else { return };
+        let confirmed = {
+            let metrics = running.raft.metrics();
+            let metrics = metrics.borrow_watched();
+            metrics
+                .replication
+                .as_ref()
+                .and_then(|known| known.get(&self.target.0)?.as_ref().map(|id| id.index))
+        };
+        if confirmed.is_none_or(|confirmed| confirmed < index) {
+            return;
+        }
+        tracing::error!(
+            member = %self.target,
+            confirmed,
+            missing_from = index,
+            "a member has lost entries of its log that it had confirmed: its disk did not keep what was synced. It is \
+             brought level again; replace its disk before the others' fail"
+        );
+        if let Err(fatal) = running.raft.trigger().allow_next_revert(&self.target.0, true).await {
+            tracing::warn!(%fatal, "consensus has ended");
         }
     }
 }
@@ -252,7 +285,12 @@ impl<'s, S: Stream<Item = AppendRequest> + Unpin> Session<'s, S> {
             }
             match self.wait().await {
                 Event::Answer(Some(frame)) => match self.take_answer(frame) {
-                    Ok(Some(result)) => return Some(Ok(result)),
+                    Ok(Some(result)) => {
+                        if let Err(StreamAppendError::Conflict(at)) = &result {
+                            self.peer.take_back_what_is_lost(at.index).await;
+                        }
+                        return Some(Ok(result));
+                    }
                     Ok(None) => {}
                     Err(why) => return Some(Err(self.give_up(why))),
                 },

@@ -49,7 +49,7 @@ pub fn whole_life<T, F: Future<Output = T>>(
 pub fn refusal(faulty: &FaultyDisk) -> LogError {
     let before = contents(faulty);
     let error = Executor::new(1).finish(open(faulty.disk(), options())).err().expect("it is refused");
-    let found = Executor::new(1).finish(verify(&faulty.disk())).err().expect("verify finds it too");
+    let found = Executor::new(1).finish(verify(&faulty.disk())).expect_err("verify finds it too");
     assert_eq!(found.to_string(), error.to_string());
     assert_eq!(before, contents(faulty), "a refused log was changed");
     error
