@@ -78,7 +78,7 @@ enum What {
 }
 
 fn fault(name: &str) -> Result<planted::Fault, String> {
-    let known = planted::ALL.iter().find(|fault| fault.name == name);
+    let known = planted::ALL.iter().chain(planted::UNFOUND).find(|fault| fault.name == name);
     known.copied().ok_or_else(|| {
         let names: Vec<&str> = planted::ALL.iter().map(|fault| fault.name).collect();
         format!("there are {}", names.join(", "))
@@ -99,6 +99,9 @@ struct WorldArgs {
     /// Leaves a kind of misfortune out; to find the one that matters.
     #[arg(long, value_enum)]
     without: Vec<Kind>,
+    /// More than the usual kinds of misfortune.
+    #[arg(long, value_enum)]
+    with: Vec<Kind>,
     /// Only these kinds of misfortune.
     #[arg(long, value_enum)]
     only: Vec<Kind>,
@@ -109,8 +112,8 @@ struct WorldArgs {
 
 impl WorldArgs {
     fn misfortunes(&self) -> BTreeSet<Kind> {
-        let chosen: &[Kind] = if self.only.is_empty() { &Kind::ALL } else { &self.only };
-        chosen.iter().filter(|kind| !self.without.contains(kind)).copied().collect()
+        let chosen: &[Kind] = if self.only.is_empty() { &Kind::STANDARD } else { &self.only };
+        chosen.iter().chain(&self.with).filter(|kind| !self.without.contains(kind)).copied().collect()
     }
 
     fn bare(&self) -> bare::Parameters {

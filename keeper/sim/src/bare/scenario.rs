@@ -38,7 +38,7 @@ impl Default for Parameters {
             window: 4,
             think: Duration::from_millis(20),
             chaos: Duration::from_secs(20),
-            misfortunes: Kind::ALL.into(),
+            misfortunes: Kind::STANDARD.into(),
         }
     }
 }

@@ -38,7 +38,7 @@ impl Default for Parameters {
             clients: 5,
             think: Duration::from_millis(40),
             chaos: Duration::from_secs(20),
-            misfortunes: Kind::ALL.into(),
+            misfortunes: Kind::STANDARD.into(),
         }
     }
 }
