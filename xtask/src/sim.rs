@@ -5,16 +5,15 @@ use clap::Args;
 
 use crate::{command, progress};
 
+const SEEDS: u64 = 100;
+
 #[derive(Args)]
 pub struct Arguments {
-    /// How many seeds
-    #[arg(long, default_value_t = 100)]
-    pub count: u64,
-    /// The first seed
-    #[arg(long, default_value_t = 1)]
-    pub start: u64,
-    /// One seed, with its whole story
-    #[arg(long, conflicts_with_all = ["count", "start"])]
+    /// How many seeds; 100 if nothing is said
+    #[arg(long)]
+    pub seeds: Option<u64>,
+    /// The first seed; without `--seeds` the only one, with its whole story
+    #[arg(long)]
     pub seed: Option<u64>,
     /// More arguments for `keeper-sim run`, behind `--`
     #[arg(last = true)]
@@ -25,10 +24,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from).to_string();
     let mut words: Vec<String> =
         ["run", "--quiet", "--package", "keeper-sim", "--", "run"].map(String::from).to_vec();
-    match arguments.seed {
-        Some(seed) => words.extend(["--seed".into(), seed.to_string()]),
-        None => {
-            let (count, start) = (arguments.count.to_string(), arguments.start.to_string());
+    match (arguments.seeds, arguments.seed) {
+        (None, Some(seed)) => words.extend(["--seed".into(), seed.to_string()]),
+        (seeds, seed) => {
+            let (count, start) = (seeds.unwrap_or(SEEDS).to_string(), seed.unwrap_or(1).to_string());
             progress::step(format_args!("simulating {count} seeds from {start}"));
             words.extend(["--count".into(), count, "--start".into(), start, "--jobs".into(), jobs]);
         }

@@ -219,10 +219,10 @@ fn go_test() -> Result<Counts> {
     })
 }
 
-const SIMULATION_SEEDS: u64 = 100;
+const SIMULATION_SEEDS: u64 = 300;
 
 fn simulation() -> Result<Counts> {
-    sim::run(&sim::Arguments { count: SIMULATION_SEEDS, start: 1, seed: None, more: Vec::new() })?;
+    sim::run(&sim::Arguments { seeds: Some(SIMULATION_SEEDS), seed: None, more: Vec::new() })?;
     Ok(Counts { passed: SIMULATION_SEEDS, failed: 0 })
 }
 
@@ -231,9 +231,21 @@ fn keeper() -> Result<Option<PathBuf>> {
     build::keeper().map(Some)
 }
 
+/// What stands before the name of each fault that the simulation plants (`keeper_rt::PLANTED_MARK`).
+const PLANTED_MARK: &[u8] = b"planted-fault: ";
+
+/// A released binary must have no planted fault in it, whatever was built beside it.
+fn check_unplanted(binary: &[u8]) -> Result<()> {
+    if binary.windows(PLANTED_MARK.len()).any(|window| window == PLANTED_MARK) {
+        bail!("the release build has planted faults in it: was it built with debug assertions?");
+    }
+    Ok(())
+}
+
 const KILLS: usize = 20;
 
 async fn kills_stage() -> Result<Counts> {
+    check_unplanted(&std::fs::read(build::keeper()?)?)?;
     let arguments = kills::Arguments { binary: keeper()?, ..kills::Arguments::of(KILLS) };
     kills::run(&arguments).await.map(|()| ONE)
 }
@@ -291,6 +303,12 @@ mod tests {
         let counts = closing_line(line).unwrap();
         assert_eq!((counts.passed, counts.failed), (12, 3));
         assert!(closing_line("running 3 tests").is_none());
+    }
+
+    #[test]
+    fn a_planted_fault_in_a_binary_is_refused() {
+        assert!(check_unplanted(b"\x7fELF planted-fault append-not-synced").is_ok());
+        assert!(check_unplanted(b"\x7fELF\0planted-fault: append-not-synced\0").is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub fn raft_config(heartbeat_ms: u64, election_ms: (u64, u64)) -> Result<Arc<Con
         election_timeout_max: election_ms.1,
         // openraft's default is on: a restarted leader would lead on in its old term without an election, and give
         // log ids that followers hold to other entries. Acknowledged writes would be lost. Never switch it on.
-        enable_leader_restore: Some(false),
+        enable_leader_restore: Some(keeper_rt::planted!("leader-restored")),
         enable_pre_vote: Some(true),
         max_payload_entries: APPEND_ENTRIES_MAX,
         // Snapshots and purges follow the log's bytes, not its number of entries: see `snapshots.rs`.

@@ -244,7 +244,10 @@ impl RaftStateMachine<TC> for Adapter {
         *self.view.lock() = Applied {
             last: head.meta.last_log_id,
             membership: head.meta.last_membership,
-            server_id_max: head.server_id_max,
+            server_id_max: match keeper_rt::planted!("highest-id-forgotten") {
+                true => 0,
+                false => head.server_id_max,
+            },
         };
         self.machine().flush();
         tracing::info!(index, "snapshot restored");

@@ -148,7 +148,7 @@ fn already_so(node: &Node, settled: &Settled<'_>, change: &Change) -> Result<boo
         Change::AddLearner(member) => {
             let Some(known) = membership.member(member.id) else {
                 let max = membership.server_id_max;
-                if member.id <= max {
+                if member.id <= max && !keeper_rt::planted!("server-id-reused") {
                     return Err(AdminError::IdReused { id: member.id, max });
                 }
                 return Ok(false);
@@ -278,6 +278,9 @@ async fn wait_caught_up(node: &Node, settled: &Settled<'_>, id: ServerId) -> Res
 }
 
 async fn remove(settled: &Settled<'_>, id: ServerId) -> Result<Membership, AdminError> {
+    if keeper_rt::planted!("removal-not-committed") {
+        return Ok(settled.membership());
+    }
     let (mut voters, mut members) = (settled.voters(), settled.members());
     voters.remove(&id.0);
     members.remove(&id.0);

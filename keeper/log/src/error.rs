@@ -12,7 +12,8 @@ pub enum LogError {
     #[error("{file} is missing: {what}. {}", ADVICE)]
     Missing { file: String, what: String },
     #[error(
-        "{file} has format version {found}, this program knows up to {known}: start a newer program on this folder"
+        "{file} has format version {found}, this program knows up to {known}: start a newer program on this folder; if \
+         none has ever written to it, the file is damaged"
     )]
     Version { file: String, found: u32, known: u32 },
     #[error("{0}")]

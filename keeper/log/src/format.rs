@@ -119,7 +119,8 @@ impl BatchHeader {
     }
 
     pub fn body_is_right(&self, body: &[u8], seed: Seed) -> bool {
-        body.len() == self.body_bytes as usize && seed.crc(body) == self.body_crc
+        let is_right = seed.crc(body) == self.body_crc || keeper_rt::planted!("log-checksum-unchecked");
+        body.len() == self.body_bytes as usize && is_right
     }
 }
 
@@ -194,7 +195,8 @@ impl Record {
         if bytes.len() < end {
             return Err("a record ends within its data");
         }
-        if u32_at(bytes, 0) != seed.crc(&bytes[4..end]) {
+        let is_right = u32_at(bytes, 0) == seed.crc(&bytes[4..end]);
+        if !is_right && !keeper_rt::planted!("log-checksum-unchecked") {
             return Err("a record has a wrong checksum");
         }
         let Some(kind) = Kind::decode(bytes[4]) else {

@@ -172,6 +172,9 @@ impl Wal {
         Counters::add(&self.shared.counters.votes_saved, 1);
         let (reply, saved) = oneshot::channel();
         self.ops.send(Op::Vote { vote, reply }).map_err(|_| closed())?;
+        if keeper_rt::planted!("vote-not-awaited") {
+            return Ok(());
+        }
         saved.await.unwrap_or_else(|_| Err(closed()))
     }
 
@@ -182,6 +185,9 @@ impl Wal {
         {
             let mut entries = self.shared.index();
             entries.truncate_after(index);
+            if keeper_rt::planted!("truncation-not-written") {
+                return Ok(());
+            }
             self.ops.send(Op::Truncate { after: index, reply }).map_err(|_| closed())?;
         }
         truncated.await.unwrap_or_else(|_| Err(closed()))

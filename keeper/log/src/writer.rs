@@ -440,6 +440,9 @@ impl Writer {
             pause_ms = (pause_ms * 2).min(SPACE_RETRY_MS_MAX);
         }
         self.shared.counters.write_fails.store(false, Ordering::Relaxed);
+        if keeper_rt::planted!("append-not-synced") {
+            return Ok(());
+        }
         let start = keeper_rt::now();
         if let Err(error) = self.active.file.sync().await {
             return Err(self.fatal(format!(

@@ -20,6 +20,10 @@ pub trait Simulation {
     fn sleep_until(&self, deadline_ns: u64) -> SleepFuture;
     fn random_u64(&self) -> u64;
     fn point(&self, name: &'static str);
+    /// Whether this fault is planted. The name carries the mark that [`planted!`](crate::planted) gives it.
+    fn is_planted(&self, _name: &'static str) -> bool {
+        false
+    }
 }
 
 thread_local! {

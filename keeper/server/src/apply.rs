@@ -46,6 +46,7 @@ impl Applier {
         let mut tree = shared.write_tree();
         match tree.admit(batch.id, batch.time_ms) {
             Admission::Apply => {}
+            Admission::Duplicate if keeper_rt::planted!("resent-applied-again") => {}
             Admission::Duplicate => return Ok(()),
             Admission::Gap { .. } => {
                 shared.in_flight.note_gap(batch.id);
@@ -198,11 +199,15 @@ fn run(
         Kind::DigestMark | Kind::DigestReport => return Err(BadBatch("a digest is no change of the tree")),
     };
     let identities: &[AclId] = &command.identities;
+    let generation = match tree.session(command.session) {
+        Some(session) if keeper_rt::planted!("generation-unchecked") => session.generation,
+        _ => command.generation,
+    };
     // The tree knows no path of a sync, but its client expects it back.
     let sync_path = command.body;
     let command = Command {
         session: command.session,
-        generation: command.generation,
+        generation,
         identities,
         op,
         enforce_quota: command.kind == Kind::QuotaRequest,
@@ -338,12 +343,15 @@ impl StateMachine for Applier {
         if let Some((server, epoch)) = origin
             && let Some((known, next)) = tree.next_seq(server)
             && known == epoch
+            && !keeper_rt::planted!("flights-outlive-snapshot")
         {
             self.shared.in_flight.drop_below(next);
         }
         drop(tree);
         // Watches and sessions may have missed changes inside the snapshot: their clients start over.
-        self.shared.sessions.close_all(CloseReason::OutcomeUnknown);
+        if !keeper_rt::planted!("watches-outlive-snapshot") {
+            self.shared.sessions.close_all(CloseReason::OutcomeUnknown);
+        }
         self.shared.applied_index.store(index, Ordering::Release);
         Ok(())
     }

@@ -229,6 +229,9 @@ impl Dispatcher {
         self.proposed = FuturesOrdered::new();
         let mut flights = self.shared.in_flight.lock();
         flights.gap = false;
+        if keeper_rt::planted!("resend-forgotten") {
+            return;
+        }
         self.unsent_from = flights.batches.front().map_or(flights.next_seq, |flight| flight.seq);
     }
 

@@ -203,6 +203,12 @@ impl Session {
             (_, Request::CloseSession) => {
                 self.write(header.xid, op, Kind::CloseSession, Bytes::new(), received, None)
             }
+            (_, Request::Sync(path)) if keeper_rt::planted!("sync-not-awaited") => {
+                let (mut bytes, zxid) = (BytesMut::new(), self.shared.read_tree().zxid().0);
+                let response = Response::Sync { path: (*path).into() };
+                keeper_wire::encode_reply(header.xid, zxid, Ok(&response), &mut bytes);
+                self.push_ready(bytes);
+            }
             (_, Request::Sync(_)) => {
                 self.write(header.xid, op, Kind::Sync, frame.slice(body_at..), received, None)
             }
@@ -225,6 +231,10 @@ impl Session {
             self.deferred = Some(Deferred::Read { xid, op, body });
         } else if state.queue.is_empty() {
             self.reader(&tree).answer(xid, request, &mut state.out);
+        } else if keeper_rt::planted!("read-before-own-write") {
+            let mut early = BytesMut::new();
+            self.reader(&tree).answer(xid, request, &mut early);
+            state.queue.push_back(Pending::Ready(early.freeze()));
         } else {
             state.queue.push_back(Pending::Read { xid, op, body, identities: self.identities.clone() });
         }

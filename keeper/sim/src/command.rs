@@ -1,15 +1,16 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use keeper_sim::bare::{self, Fault};
+use clap::{Args, Parser, Subcommand};
+use keeper_sim::bare;
 use keeper_sim::executor::{Options, run};
 use keeper_sim::misfortune::Kind;
 use keeper_sim::outcome::Report;
+use keeper_sim::planted::{self, Program};
 use keeper_sim::server;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Runs a whole cluster, its disks, its network and its misfortunes from one seed.
@@ -51,6 +52,18 @@ enum What {
         #[command(flatten)]
         world: WorldArgs,
     },
+    /// Plants faults one by one: says after how many seeds each is found, and by what.
+    Planted {
+        /// Only this one.
+        #[arg(long, value_parser = fault)]
+        fault: Option<planted::Fault>,
+        /// Seeds within which it must be found.
+        #[arg(long, default_value_t = planted::SEEDS_MAX)]
+        seeds: u64,
+        /// Faults that are looked for at the same time.
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
     /// Kills the leader again and again and measures how long nothing is acknowledged, in the bare program.
     Failover {
         #[arg(long, default_value_t = 5)]
@@ -64,18 +77,18 @@ enum What {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ProgramKind {
-    /// The whole server, with real clients.
-    Server,
-    /// Consensus and log under a small state machine.
-    Bare,
+fn fault(name: &str) -> Result<planted::Fault, String> {
+    let known = planted::ALL.iter().chain(planted::UNFOUND).find(|fault| fault.name == name);
+    known.copied().ok_or_else(|| {
+        let names: Vec<&str> = planted::ALL.iter().map(|fault| fault.name).collect();
+        format!("there are {}", names.join(", "))
+    })
 }
 
 #[derive(Clone, Debug, Args)]
 struct WorldArgs {
     #[arg(long, value_enum, default_value = "server")]
-    program: ProgramKind,
+    program: Program,
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
     servers: u32,
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -86,18 +99,21 @@ struct WorldArgs {
     /// Leaves a kind of misfortune out; to find the one that matters.
     #[arg(long, value_enum)]
     without: Vec<Kind>,
+    /// More than the usual kinds of misfortune.
+    #[arg(long, value_enum)]
+    with: Vec<Kind>,
     /// Only these kinds of misfortune.
     #[arg(long, value_enum)]
     only: Vec<Kind>,
-    /// Plants a fault, to see whether it is found; all but sync-lies in the bare program only.
-    #[arg(long, value_enum)]
-    fault: Option<Fault>,
+    /// Plants a fault, to look at what it does; `keeper-sim planted` names them.
+    #[arg(long, value_parser = fault)]
+    fault: Option<planted::Fault>,
 }
 
 impl WorldArgs {
     fn misfortunes(&self) -> BTreeSet<Kind> {
-        let chosen: &[Kind] = if self.only.is_empty() { &Kind::ALL } else { &self.only };
-        chosen.iter().filter(|kind| !self.without.contains(kind)).copied().collect()
+        let chosen: &[Kind] = if self.only.is_empty() { &Kind::STANDARD } else { &self.only };
+        chosen.iter().chain(&self.with).filter(|kind| !self.without.contains(kind)).copied().collect()
     }
 
     fn bare(&self) -> bare::Parameters {
@@ -106,7 +122,6 @@ impl WorldArgs {
             clients: self.clients,
             chaos: Duration::from_secs(self.seconds),
             misfortunes: self.misfortunes(),
-            fault: self.fault,
             ..bare::Parameters::default()
         }
     }
@@ -117,21 +132,28 @@ impl WorldArgs {
             clients: self.clients,
             chaos: Duration::from_secs(self.seconds),
             misfortunes: self.misfortunes(),
-            sync_lies: self.fault == Some(Fault::SyncLies),
             ..server::Parameters::default()
         }
     }
 
     fn run(&self, seed: u64) -> Report {
+        let options = Options { planted: self.fault.map(|fault| fault.name), ..Options::default() };
         let finished = match self.program {
-            ProgramKind::Bare => {
-                run(seed, Options::default(), |simulator| bare::scenario(simulator, self.bare()))
-            }
-            ProgramKind::Server => {
-                run(seed, Options::default(), |simulator| server::scenario(simulator, self.server()))
-            }
+            Program::Bare => run(seed, options, |simulator| bare::scenario(simulator, self.bare())),
+            Program::Server => run(seed, options, |simulator| server::scenario(simulator, self.server())),
         };
         Report::new(seed, finished)
+    }
+}
+
+impl WorldArgs {
+    /// Runs the seed again, and says whether that is the same run.
+    fn replay(&self, report: &Report) -> String {
+        let seed = report.seed;
+        match self.run(seed) == *report {
+            true => format!("  seed {seed} replays bit by bit: --seed {seed} with the same switches"),
+            false => format!("  seed {seed} is another run the second time: the simulation itself is broken"),
+        }
     }
 }
 
@@ -148,6 +170,10 @@ impl Command {
                 run_many(start, count, jobs.max(1), keep_going, &world)
             }
             What::Same { seed, times, world } => same(seed, times.max(2), &world),
+            What::Planted { fault, seeds, jobs } => {
+                let faults = fault.map_or_else(|| planted::ALL.to_vec(), |fault| vec![fault]);
+                plant(&faults, seeds, jobs.max(1))
+            }
             What::Failover { count, start, rounds, world } => failover(start, count, rounds, &world),
         };
         if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -163,6 +189,8 @@ struct Sum {
     acknowledged: u64,
     applied: u64,
     crashes: u64,
+    refusals: u64,
+    changes: u64,
     snapshots_restored: u64,
     terms: u64,
 }
@@ -178,6 +206,8 @@ impl Sum {
         self.snapshots_restored += report.outcome.seen.snapshots_restored;
         self.terms += report.outcome.seen.terms;
         self.crashes += report.outcome.counts.crashes;
+        self.refusals += report.outcome.counts.refusals;
+        self.changes += report.outcome.counts.changes;
     }
 }
 
@@ -199,6 +229,7 @@ fn run_many(start: u64, count: u64, jobs: usize, keep_going: bool, world: &World
                     let report = world.run(seed);
                     if !report.is_good() {
                         println!("{report}");
+                        println!("{}", world.replay(&report));
                     }
                     locked().add(&report);
                 }
@@ -209,7 +240,7 @@ fn run_many(start: u64, count: u64, jobs: usize, keep_going: bool, world: &World
     let seconds = began.elapsed().as_secs_f64();
     println!(
         "{} seeds from {start}, {} failed | {seconds:.1} s, {:.0} simulated s, {:.2} M polls | {} acknowledged, \
-         {} applied, {} crashes, {} terms, {} snapshots restored",
+         {} applied, {} crashes, {} terms, {} snapshots restored, {} changes of members, {} starts refused",
         sum.seeds,
         sum.failed,
         sum.simulated.as_secs_f64(),
@@ -218,7 +249,9 @@ fn run_many(start: u64, count: u64, jobs: usize, keep_going: bool, world: &World
         sum.applied,
         sum.crashes,
         sum.terms,
-        sum.snapshots_restored
+        sum.snapshots_restored,
+        sum.changes,
+        sum.refusals
     );
     sum.failed == 0
 }
@@ -234,6 +267,33 @@ fn same(seed: u64, times: u64, world: &WorldArgs) -> bool {
     }
     println!("seed {seed}: one trace {:016x} in {times} runs", first.trace);
     first.is_good()
+}
+
+/// One line a fault. False if one is not found.
+fn plant(faults: &[planted::Fault], seeds: u64, jobs: usize) -> bool {
+    if !cfg!(debug_assertions) {
+        println!("this build has no planted faults: they need debug assertions");
+        return false;
+    }
+    let (next, missed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = fault.search(seeds);
+                    missed.fetch_add(usize::from(found.is_none()), Ordering::Relaxed);
+                    let name = fault.name;
+                    match found {
+                        Some(report) => println!("{name}: {} seeds: {}", report.seed, report.first_finding()),
+                        None => println!("{name}: NOT FOUND in {seeds} seeds ({})", fault.what),
+                    }
+                }
+            });
+        }
+    });
+    let missed = missed.into_inner();
+    println!("{} faults, {missed} not found", faults.len());
+    missed == 0
 }
 
 fn failover(start: u64, count: u64, rounds: u32, world: &WorldArgs) -> bool {

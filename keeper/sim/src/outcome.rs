@@ -59,6 +59,12 @@ impl Report {
     pub fn is_good(&self) -> bool {
         self.outcome.findings.is_empty()
     }
+
+    /// What was found first, cut to one line's length; empty if nothing was.
+    pub fn first_finding(&self) -> String {
+        let first = self.outcome.findings.first().map_or("", String::as_str);
+        first.chars().take(FINDING_CHARS_MAX).collect()
+    }
 }
 
 impl fmt::Display for Report {
@@ -73,9 +79,8 @@ impl fmt::Display for Report {
                 outcome.seen,
                 outcome.counts
             ),
-            [first, rest @ ..] => {
-                let short: String = first.chars().take(FINDING_CHARS_MAX).collect();
-                write!(f, "FAILED: {short}")?;
+            [_, rest @ ..] => {
+                write!(f, "FAILED: {}", self.first_finding())?;
                 if !rest.is_empty() {
                     write!(f, " (and {} more)", rest.len())?;
                 }

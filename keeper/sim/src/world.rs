@@ -1,11 +1,12 @@
 //! The machines: their disks, the network between them, and the processes that live and die on them.
 
-use crate::disk::{SYNC_FAILED, SimDisk};
+use crate::disk::{DISK_FULL, LyingDisk, SYNC_FAILED, SimDisk};
 use crate::executor::{NodeId, OUTSIDE, Simulator, lock};
 use crate::net::{Delays, SimNet};
 use crate::oracle::Oracle;
 use keeper_consensus::{Consensus, Network, Role, Status};
 use keeper_log::SharedDisk;
+use keeper_types::ServerId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
@@ -27,6 +28,14 @@ pub type Starting = Pin<Box<dyn Future<Output = Result<Consensus, StartFailure>>
 
 /// An orderly stop under way.
 pub type Stopping = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How many machines there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Machines {
+    pub founders: u32,
+    /// Not in the cluster at first.
+    pub spares: u32,
+}
 
 /// What runs on the machines.
 pub trait Program: Send + Sync + 'static {
@@ -53,6 +62,10 @@ pub struct Counts {
     pub crashes: u64,
     pub power_losses: u64,
     pub stops: u64,
+    /// Processes that did not start because their disk was damaged.
+    pub refusals: u64,
+    /// Changes of the members that were carried out.
+    pub changes: u64,
 }
 
 #[derive(Default)]
@@ -61,6 +74,12 @@ struct State {
     processes: BTreeMap<NodeId, Option<Consensus>>,
     /// Processes that were asked to stop.
     stopping: BTreeSet<NodeId>,
+    /// Which server of the cluster a machine is; none is one that was removed, or was never added.
+    members: BTreeMap<NodeId, ServerId>,
+    /// The machine whose disk is damaged or lost. The others' must not be, or a majority could be lost.
+    fragile: Option<NodeId>,
+    /// Members that do not start because of their disk, or have lost it: to be replaced.
+    refused: BTreeSet<NodeId>,
     counts: Counts,
 }
 
@@ -69,6 +88,8 @@ struct Inner {
     net: SimNet,
     oracle: Oracle,
     disks: BTreeMap<NodeId, SimDisk>,
+    /// Machines 1 to so many found the cluster.
+    founders: u32,
     program: Box<dyn Program>,
     state: Mutex<State>,
 }
@@ -76,21 +97,33 @@ struct Inner {
 #[derive(Clone)]
 pub struct World(Arc<Inner>);
 
+/// Whether a failure says that the disk holds something else than was written.
+fn says_damage(failure: &str) -> bool {
+    failure.contains("damaged") || failure.contains("missing")
+}
+
 /// Where peers dial a node.
 pub fn peer_address(node: NodeId) -> String {
     format!("keeper-{node}:9234")
 }
 
 impl World {
-    /// Machines 1 to `servers`, all off.
-    pub fn new(simulator: &Simulator, oracle: &Oracle, servers: u32, program: Box<dyn Program>) -> World {
+    /// All machines are off; the founders are numbered first.
+    pub fn new(
+        simulator: &Simulator,
+        oracle: &Oracle,
+        machines: Machines,
+        program: Box<dyn Program>,
+    ) -> World {
         let net = SimNet::new(simulator, Delays::default());
+        let Machines { founders, spares } = machines;
+        let servers = founders + spares;
         let disks = (1..=servers).map(|node| (node, SimDisk::new(simulator, node))).collect();
         for node in 1..=servers {
             net.name(&peer_address(node), node);
         }
         let (simulator, oracle) = (simulator.clone(), oracle.clone());
-        World(Arc::new(Inner { simulator, net, oracle, disks, program, state: Mutex::default() }))
+        World(Arc::new(Inner { simulator, net, oracle, disks, founders, program, state: Mutex::default() }))
     }
 
     pub fn simulator(&self) -> &Simulator {
@@ -107,6 +140,59 @@ impl World {
 
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         1..=self.0.disks.len() as NodeId
+    }
+
+    pub fn founders(&self) -> impl Iterator<Item = NodeId> + use<> {
+        1..=self.0.founders
+    }
+
+    /// The machines that are in the cluster, and as which servers.
+    pub fn members(&self) -> BTreeMap<NodeId, ServerId> {
+        lock(&self.0.state).members.clone()
+    }
+
+    pub fn set_member(&self, node: NodeId, id: Option<ServerId>) {
+        let members = &mut lock(&self.0.state).members;
+        match id {
+            Some(id) => members.insert(node, id),
+            None => members.remove(&node),
+        };
+    }
+
+    /// Whether the disk of `node` may be damaged: it is a member's, and those of all others are whole.
+    pub fn may_damage(&self, node: NodeId) -> bool {
+        let mut state = lock(&self.0.state);
+        state.members.contains_key(&node) && *state.fragile.get_or_insert(node) == node
+    }
+
+    /// The machine has a whole disk and what a member needs on it, or is none any more.
+    pub fn is_whole(&self, node: NodeId) {
+        let damaged = self.disk(node).is_damaged();
+        let mut state = lock(&self.0.state);
+        if !damaged && !state.refused.contains(&node) && state.fragile == Some(node) {
+            state.fragile = None;
+        }
+    }
+
+    pub fn members_changed(&self) {
+        lock(&self.0.state).counts.changes += 1;
+    }
+
+    pub fn has_refused(&self, node: NodeId) -> bool {
+        lock(&self.0.state).refused.contains(&node)
+    }
+
+    /// A member that must be replaced.
+    pub fn needs_repair(&self) -> Option<NodeId> {
+        let state = lock(&self.0.state);
+        state.refused.iter().find(|node| state.members.contains_key(node)).copied()
+    }
+
+    /// Puts an empty disk in the place of the one that the machine had.
+    pub fn replace_disk(&self, node: NodeId) {
+        self.crash(node, Crash::Power { silent_for: Duration::ZERO });
+        self.disk(node).replace();
+        lock(&self.0.state).refused.remove(&node);
     }
 
     pub fn disk(&self, node: NodeId) -> &SimDisk {
@@ -158,9 +244,11 @@ impl World {
         self.0.simulator.restart_clock(node);
         self.0.net.machine_is_back(node);
         self.0.oracle.process_started(node);
+        let disk = self.disk(node).interface();
+        let lies = keeper_rt::planted!("disk-lies-about-syncs");
         let process = Process {
             node,
-            disk: self.disk(node).interface(),
+            disk: if lies { LyingDisk::over(disk, self.simulator()) } else { disk },
             network: self.0.net.interface(node),
             world: self.clone(),
         };
@@ -173,10 +261,26 @@ impl World {
     }
 
     fn start_failed(&self, node: NodeId, failure: &str) {
-        if failure.contains(SYNC_FAILED) {
+        // A member must start again on a full disk, but it cannot begin on one.
+        let has_no_room = failure.contains(DISK_FULL) && failure.contains("create the first log segment");
+        if failure.contains(SYNC_FAILED) || has_no_room {
             return self.ends_itself(node);
         }
+        if lock(&self.0.state).fragile == Some(node) && says_damage(failure) {
+            return self.refuses(node);
+        }
         self.0.oracle.found(format!("node {node} does not start: {failure}"));
+    }
+
+    /// The process that is being polled does not start from its disk, and says so.
+    fn refuses(&self, node: NodeId) {
+        let world = self.clone();
+        self.0.simulator.after_this_poll(move || {
+            world.crash(node, Crash::Process);
+            let mut state = lock(&world.0.state);
+            state.counts.refusals += 1;
+            state.refused.insert(node);
+        });
     }
 
     /// The process that is being polled ends because of its disk, at once; it must be able to start again.
@@ -192,10 +296,11 @@ impl World {
 
     fn started(&self, node: NodeId, consensus: Consensus) {
         let (world, mut statuses) = (self.clone(), consensus.watch_status());
+        let process = self.counts().starts;
         self.0.simulator.spawn_on(node, "status", async move {
             loop {
                 let status = statuses.borrow_and_update().clone();
-                world.look_at(node, &status);
+                world.look_at(node, process, &status);
                 if statuses.changed().await.is_err() {
                     return;
                 }
@@ -204,7 +309,7 @@ impl World {
         lock(&self.0.state).processes.insert(node, Some(consensus));
     }
 
-    fn look_at(&self, node: NodeId, status: &Status) {
+    fn look_at(&self, node: NodeId, process: u64, status: &Status) {
         let asked_to_stop = lock(&self.0.state).stopping.contains(&node);
         match &status.failure {
             // Who was asked to stop says that it has stopped.
@@ -212,7 +317,16 @@ impl World {
             Some(failure) if failure.contains(SYNC_FAILED) => {
                 self.ends_itself(node);
             }
-            _ => self.0.oracle.status(node, status),
+            Some(failure) if lock(&self.0.state).fragile == Some(node) && says_damage(failure) => {
+                self.ends_itself(node);
+            }
+            _ => {
+                let disk = (node, self.disk(node).number());
+                self.0.oracle.status(node, status);
+                if let Some(identity) = &status.identity {
+                    self.0.oracle.identity(disk, process, identity);
+                }
+            }
         }
     }
 
@@ -240,6 +354,10 @@ impl World {
                 self.0.net.machine_died(node, silent_for);
                 self.disk(node).lose_power();
             }
+        }
+        if self.disk(node).lacks_its_last_batch() {
+            self.disk(node).replace();
+            lock(&self.0.state).refused.insert(node);
         }
         self.0.simulator.crash(node);
         self.0.program.ended(node);

@@ -1,6 +1,5 @@
 //! The small state machine: for each origin its epoch and next sequence number, and a digest of everything done.
 
-use super::Fault;
 use crate::executor::{Event, NodeId, lock};
 use crate::oracle::{Applied, Operation};
 use crate::random::{hash_bytes, hash_words};
@@ -42,15 +41,15 @@ fn decode(payload: &Bytes) -> Option<Operation> {
 
 impl State {
     /// True if the operation took effect; a repeated one and one after a gap do not.
-    fn apply(&mut self, operation: Operation, payload_hash: u64, fault: Option<Fault>) -> bool {
+    fn apply(&mut self, operation: Operation, payload_hash: u64, twice: bool) -> bool {
         let next = self.next.entry(operation.origin).or_insert((operation.epoch, 0));
         if operation.epoch > next.0 {
             *next = (operation.epoch, 0);
         }
         let expected = operation.epoch == next.0 && operation.seq == next.1;
         let repeated = operation.epoch == next.0 && operation.seq + 1 == next.1;
-        let applied_again = repeated && fault == Some(Fault::AppliesTwice);
-        if !expected && !applied_again {
+        let applies = expected || repeated && twice;
+        if !applies {
             return false;
         }
         next.1 = operation.seq + 1;
@@ -83,14 +82,13 @@ impl State {
 pub(super) struct Machine {
     node: NodeId,
     world: World,
-    fault: Option<Fault>,
     state: Arc<Mutex<State>>,
 }
 
 impl Machine {
-    pub(super) fn new(node: NodeId, world: &World, fault: Option<Fault>) -> (Machine, Arc<Mutex<State>>) {
+    pub(super) fn new(node: NodeId, world: &World) -> (Machine, Arc<Mutex<State>>) {
         let state: Arc<Mutex<State>> = Arc::default();
-        (Machine { node, world: world.clone(), fault, state: state.clone() }, state)
+        (Machine { node, world: world.clone(), state: state.clone() }, state)
     }
 }
 
@@ -101,8 +99,9 @@ impl StateMachine for Machine {
             self.world.oracle().found(format!("node {} was given a payload nobody proposed", self.node));
             return;
         };
+        let twice = keeper_rt::planted!("machine-applies-twice");
         let mut state = lock(&self.state);
-        let done = state.apply(operation, payload_hash, self.fault).then_some(operation);
+        let done = state.apply(operation, payload_hash, twice).then_some(operation);
         state.last_index = index;
         let digest = state.digest;
         drop(state);
@@ -112,7 +111,7 @@ impl StateMachine for Machine {
 
     fn snapshot(&mut self) -> SnapshotSource {
         let mut state = lock(&self.state).clone();
-        if self.fault == Some(Fault::SnapshotForgetsNext) {
+        if keeper_rt::planted!("snapshot-forgets-next-seq") {
             state.next.clear();
         }
         let chunks: Vec<Vec<u8>> = state.encode().chunks(64).map(<[u8]>::to_vec).collect();

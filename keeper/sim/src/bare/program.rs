@@ -1,8 +1,6 @@
 //! The process of a bare cluster: consensus, the small machine, and a door for proposals.
 
-use super::Fault;
 use super::machine::{Machine, State};
-use crate::disk::LyingDisk;
 use crate::executor::{NodeId, Simulator, lock};
 use crate::world::{Process, Program, Starting, Stopping, World};
 use bytes::Bytes;
@@ -29,15 +27,10 @@ struct Door {
 
 #[derive(Clone, Default)]
 pub struct BareProgram {
-    fault: Option<Fault>,
     doors: Arc<Mutex<BTreeMap<NodeId, Door>>>,
 }
 
 impl BareProgram {
-    pub fn new(fault: Option<Fault>) -> BareProgram {
-        BareProgram { fault, doors: Arc::default() }
-    }
-
     pub(super) fn proposals_of(&self, node: NodeId) -> Option<mpsc::Sender<Proposal>> {
         lock(&self.doors).get(&node).map(|door| door.proposals.clone())
     }
@@ -65,11 +58,7 @@ impl Program for BareProgram {
         let program = self.clone();
         Box::pin(async move {
             let Process { node, disk, network, world } = process;
-            let (machine, state) = Machine::new(node, &world, program.fault);
-            let disk = match program.fault {
-                Some(Fault::SyncLies) => LyingDisk::over(disk, world.simulator()),
-                _ => disk,
-            };
+            let (machine, state) = Machine::new(node, &world);
             let pool = keeper_rt::Pool::current();
             let secret = b"a secret of the simulation".to_vec();
             let mut options = ConsensusOptions::new(disk, network, pool, Box::new(machine), secret);

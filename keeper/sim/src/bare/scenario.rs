@@ -1,14 +1,15 @@
 //! One run: boot, clients, misfortunes, healing, comparison.
 
 use super::client::Clients;
+use super::machine;
 use super::program::BareProgram;
-use super::{Fault, machine};
 use crate::boot::boot;
 use crate::executor::Simulator;
-use crate::misfortune::{Kind, Misfortunes};
+use crate::membership::{self, Operator};
+use crate::misfortune::{self, Kind, Misfortunes};
 use crate::oracle::Oracle;
 use crate::outcome::Outcome;
-use crate::world::World;
+use crate::world::{Machines, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -18,43 +19,60 @@ const RECOVERY_MS_MAX: u64 = 60_000;
 #[derive(Clone, Debug)]
 pub struct Parameters {
     pub servers: u32,
+    /// Machines outside the cluster, for changes of its members.
+    pub spares: u32,
     pub clients: u32,
     /// Operations a client keeps in flight.
     pub window: usize,
     pub think: Duration,
     pub chaos: Duration,
     pub misfortunes: BTreeSet<Kind>,
-    pub fault: Option<Fault>,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
             servers: 3,
+            spares: 1,
             clients: 4,
             window: 4,
             think: Duration::from_millis(20),
             chaos: Duration::from_secs(20),
-            misfortunes: Kind::ALL.into(),
-            fault: None,
+            misfortunes: Kind::STANDARD.into(),
         }
     }
 }
 
 pub async fn scenario(simulator: Simulator, parameters: Parameters) -> Outcome {
     let oracle = Oracle::new(&simulator);
-    let program = BareProgram::new(parameters.fault);
-    let world = World::new(&simulator, &oracle, parameters.servers, Box::new(program.clone()));
+    let program = BareProgram::default();
+    let kinds = misfortune::choose(&simulator, &parameters.misfortunes);
+    let spares = if kinds.contains(&Kind::Membership) { parameters.spares } else { 0 };
+    let machines = Machines { founders: parameters.servers, spares };
+    let world = World::new(&simulator, &oracle, machines, Box::new(program.clone()));
     if let Err(why) = boot(&world).await {
         oracle.found(format!("the cluster does not come up: {why}"));
         return Outcome::of(&world);
     }
     let clients = Clients::start(&world, &program, parameters.clients, parameters.window, parameters.think);
-    Misfortunes::new(&world, &parameters.misfortunes).cause_for(parameters.chaos).await;
+    let operator = Operator::default();
+    operator.start(&world, kinds.contains(&Kind::Membership));
+    Misfortunes::new(&world, &kinds).cause_for(parameters.chaos).await;
     if oracle.is_content() {
         world.heal();
         clients.stop();
+        operator.stop();
+        let limit_ns = simulator.now_ns() + RECOVERY_MS_MAX * 1_000_000;
+        while (operator.is_busy() || world.needs_repair().is_some()) && oracle.is_content() {
+            if simulator.now_ns() > limit_ns {
+                let what =
+                    format!("the members are not what they should be {RECOVERY_MS_MAX} ms after healing");
+                oracle.found(what);
+            }
+            simulator.sleep_ms(100).await;
+        }
         settle(&world, &program, &clients).await;
+        membership::compare(&world).await;
     }
     Outcome::of(&world)
 }
@@ -77,8 +95,9 @@ pub(super) async fn settle(world: &World, program: &BareProgram, clients: &Clien
     let limit_ns = simulator.now_ns() + RECOVERY_MS_MAX * 1_000_000;
     while !all_level(world, program) {
         if simulator.now_ns() > limit_ns {
+            let members = || world.members().into_keys();
             let at: Vec<Option<u64>> =
-                world.nodes().map(|node| program.state_of(node).map(|state| state.last_index)).collect();
+                members().map(|node| program.state_of(node).map(|state| state.last_index)).collect();
             oracle.found(format!(
                 "nodes do not catch up: they are at {at:?}, the last is {}",
                 oracle.last_index()
@@ -87,7 +106,7 @@ pub(super) async fn settle(world: &World, program: &BareProgram, clients: &Clien
         }
         simulator.sleep_ms(100).await;
     }
-    for node in world.nodes() {
+    for node in world.members().into_keys() {
         if let Some(machine::State { next, digest, .. }) = program.state_of(node) {
             oracle.holds_all_acknowledged(node, &next, digest);
         }
@@ -96,5 +115,8 @@ pub(super) async fn settle(world: &World, program: &BareProgram, clients: &Clien
 
 fn all_level(world: &World, program: &BareProgram) -> bool {
     let last = world.oracle().last_index();
-    world.nodes().all(|node| program.state_of(node).is_some_and(|state| state.last_index >= last))
+    world
+        .members()
+        .into_keys()
+        .all(|node| program.state_of(node).is_some_and(|state| state.last_index >= last))
 }

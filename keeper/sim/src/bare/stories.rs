@@ -7,13 +7,14 @@ use crate::boot::boot;
 use crate::executor::Simulator;
 use crate::oracle::Oracle;
 use crate::outcome::Outcome;
-use crate::world::{Crash, World};
+use crate::world::{Crash, Machines, World};
 use std::time::Duration;
 
 async fn booted(simulator: &Simulator, parameters: &Parameters) -> (World, BareProgram, Clients) {
     let oracle = Oracle::new(simulator);
-    let program = BareProgram::new(parameters.fault);
-    let world = World::new(simulator, &oracle, parameters.servers, Box::new(program.clone()));
+    let program = BareProgram::default();
+    let machines = Machines { founders: parameters.servers, spares: 0 };
+    let world = World::new(simulator, &oracle, machines, Box::new(program.clone()));
     if let Err(why) = boot(&world).await {
         oracle.found(format!("the cluster does not come up: {why}"));
     }

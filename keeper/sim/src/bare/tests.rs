@@ -1,4 +1,4 @@
-//! The bare cluster under chaos; and what is planted is found.
+//! The bare cluster under chaos.
 
 use super::*;
 use crate::executor::{Options, run};
@@ -8,12 +8,6 @@ use std::time::Duration;
 
 fn report(seed: u64, parameters: &Parameters) -> Report {
     Report::new(seed, run(seed, Options::default(), |simulator| scenario(simulator, parameters.clone())))
-}
-
-/// How many of the seeds it takes until the planted fault is found.
-fn seeds_until_found(fault: Fault, seeds: u64) -> Option<u64> {
-    let parameters = Parameters { fault: Some(fault), ..Parameters::default() };
-    (1..=seeds).find(|seed| !report(*seed, &parameters).is_good())
 }
 
 #[test]
@@ -34,6 +28,32 @@ fn seeds_with_every_misfortune_break_no_promise() {
 }
 
 #[test]
+fn members_come_go_and_lose_their_disks_and_nothing_is_lost() {
+    let kinds = [Kind::Membership, Kind::Crash, Kind::Transfer];
+    let changing = Parameters { misfortunes: kinds.into(), ..Parameters::default() };
+    let mut changes = 0;
+    for seed in 1..=4 {
+        let report = report(seed, &changing);
+        assert!(report.is_good(), "{report}");
+        changes += report.outcome.counts.changes;
+    }
+    assert!(changes > 5, "only {changes} changes");
+}
+
+#[test]
+fn a_member_with_a_damaged_disk_refuses_to_start_and_is_replaced() {
+    let kinds = [Kind::BitRot, Kind::Misdirected, Kind::Crash, Kind::Snapshot];
+    let rotting = Parameters { misfortunes: kinds.into(), ..Parameters::default() };
+    let mut refusals = 0;
+    for seed in 1..=6 {
+        let report = report(seed, &rotting);
+        assert!(report.is_good(), "{report}");
+        refusals += report.outcome.counts.refusals;
+    }
+    assert!(refusals > 2, "only {refusals} refusals");
+}
+
+#[test]
 fn a_seed_is_one_run() {
     let short = Parameters { chaos: Duration::from_secs(5), ..Parameters::default() };
     assert_eq!(report(3, &short), report(3, &short));
@@ -49,21 +69,6 @@ fn a_leader_that_comes_back_never_gives_an_index_to_another_entry() {
         assert!(report.is_good(), "{report}");
         assert!(report.outcome.seen.terms > 1, "a new term must begin: {report}");
     }
-}
-
-#[test]
-fn a_disk_that_lies_about_syncs_is_found() {
-    assert!(seeds_until_found(Fault::SyncLies, 40).is_some());
-}
-
-#[test]
-fn a_snapshot_that_forgets_the_sequence_numbers_is_found() {
-    assert!(seeds_until_found(Fault::SnapshotForgetsNext, 10).is_some());
-}
-
-#[test]
-fn an_operation_applied_twice_is_found() {
-    assert!(seeds_until_found(Fault::AppliesTwice, 10).is_some());
 }
 
 #[test]

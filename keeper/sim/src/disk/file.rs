@@ -6,6 +6,7 @@
 use crate::limits::{PAGE_BYTES, SECTOR_BYTES};
 use crate::random::Stream;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// How much of the unsynced data outlives a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ impl Loss {
         }
     }
 }
+
+pub(super) type FileRef = Arc<Mutex<FileState>>;
 
 #[derive(Default)]
 pub(super) struct FileState {
@@ -90,6 +93,24 @@ impl FileState {
             self.data.resize(end, 0);
         }
         self.data[offset..end].copy_from_slice(bytes);
+    }
+
+    /// Up to where something else than zeros stands.
+    pub(super) fn used_len(&self) -> usize {
+        self.data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    }
+
+    /// Changes a byte on the disk, and in the cache unless that holds something newer.
+    pub(super) fn damage(&mut self, at: usize, change: impl Fn(u8) -> u8) {
+        let page = at / PAGE_BYTES;
+        let newer = self.dirty.get_mut(&page).or(self.failed.get_mut(&page));
+        let byte = match newer {
+            Some(durable) => durable.get_mut(at - page * PAGE_BYTES),
+            None => self.data.get_mut(at),
+        };
+        if let Some(byte) = byte {
+            *byte = change(*byte);
+        }
     }
 
     pub(super) fn begin_sync(&mut self) -> Sync {

@@ -3,14 +3,11 @@
 //! Changes of names are journalled in order, as by a real file system: a power loss keeps a random beginning of
 //! those that were not synced.
 
-use super::file::{FileState, Loss};
+use super::file::{FileRef, Loss};
 use crate::executor::lock;
 use crate::random::Stream;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
-
-pub(super) type FileRef = Arc<Mutex<FileState>>;
 
 #[derive(Clone)]
 enum NameChange {

@@ -4,6 +4,7 @@
 //! The death of a process keeps every byte written; a loss of power keeps what was synced and a random part of the
 //! rest. Nothing here may make anything durable that was not synced, except by that chance.
 
+mod damage;
 mod file;
 mod folder;
 mod lying;
@@ -13,13 +14,18 @@ mod tests;
 
 use crate::executor::{Event, NodeId, SimSleep, Simulator, lock};
 use crate::random::hash_words;
-use folder::{FileRef, Folder};
+use damage::Tail;
+use file::FileRef;
+use folder::Folder;
 use keeper_log::{Disk, DiskFile, DiskFuture, SharedDisk};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use lying::LyingDisk;
+
+/// Sectors that rot at a time.
+const ROTTEN_SECTORS_MAX: u64 = 8;
 
 /// What the error of a write without room says.
 pub const DISK_FULL: &str = "the simulated disk is full";
@@ -37,6 +43,13 @@ struct State {
     /// So many of the next syncs of files fail.
     failing_syncs: u32,
     syncs: u64,
+    /// How often an empty disk was put in its place.
+    replaced: u64,
+    tail: Tail,
+    /// So many of the next writes go elsewhere on the disk.
+    misdirected: u32,
+    /// Something was damaged, or will be with the next write.
+    damaged: bool,
 }
 
 /// A node's disk.
@@ -56,6 +69,10 @@ impl SimDisk {
             size_bytes: u64::MAX,
             failing_syncs: 0,
             syncs: 0,
+            replaced: 0,
+            tail: Tail::default(),
+            misdirected: 0,
+            damaged: false,
         };
         SimDisk { simulator: simulator.clone(), node, state: Arc::new(Mutex::new(state)) }
     }
@@ -82,6 +99,51 @@ impl SimDisk {
         let mut state = lock(&self.state);
         state.process += 1;
         self.simulator.with_random(|random| state.folder.lose_power(random));
+    }
+
+    /// The disk is lost with all that it held, and an empty one stands in its place. The process died before.
+    pub fn replace(&self) {
+        let mut state = lock(&self.state);
+        state.process += 1;
+        state.folder = Folder::default();
+        state.replaced += 1;
+        state.tail = Tail::default();
+        state.misdirected = 0;
+        state.damaged = false;
+    }
+
+    /// Whether the disk may hold something else than what was written.
+    pub fn is_damaged(&self) -> bool {
+        lock(&self.state).damaged
+    }
+
+    /// Bits change in a few sectors of some files, unless they are among those that are spared.
+    pub fn rot(&self) {
+        let state = &mut *lock(&self.state);
+        self.simulator.with_random(|random| {
+            for _ in 0..=random.below(ROTTEN_SECTORS_MAX) {
+                if let Some((file, place)) = damage::choose(&state.folder, &state.tail, random) {
+                    damage::rot(&file, place, random);
+                    state.damaged = true;
+                }
+            }
+        });
+    }
+
+    /// The next write goes elsewhere on the disk, where it overwrites a sector or more.
+    pub fn misdirect_next_write(&self) {
+        let mut state = lock(&self.state);
+        (state.misdirected, state.damaged) = (1, true);
+    }
+
+    /// The process is dead, and nothing on the disk shows that the last batch of its log is not there.
+    pub fn lacks_its_last_batch(&self) -> bool {
+        lock(&self.state).tail.is_missing()
+    }
+
+    /// Tells the disks apart that the machine has had.
+    pub fn number(&self) -> u64 {
+        lock(&self.state).replaced
     }
 
     pub fn set_slowness(&self, factor: u32) {
@@ -235,9 +297,29 @@ impl File {
                 let why = format!("{}: {DISK_FULL}", self.name);
                 return Err(io::Error::new(io::ErrorKind::StorageFull, why));
             }
+            if state.misdirected > 0 && damage::is_batch(&self.name, offset) {
+                state.misdirected -= 1;
+                self.write_elsewhere(state, offset, bytes);
+                return Ok(());
+            }
+            state.tail.wrote(&self.name, offset, bytes.len());
             lock(&self.file).write(offset, bytes);
             Ok(())
         })
+    }
+}
+
+impl File {
+    fn write_elsewhere(&self, state: &mut State, offset: usize, bytes: &[u8]) {
+        let chosen = self
+            .interface
+            .disk
+            .simulator
+            .with_random(|random| damage::choose(&state.folder, &state.tail, random));
+        state.tail.went_elsewhere(&self.name, offset);
+        if let Some((file, place)) = chosen {
+            damage::overwrite(&file, place, bytes);
+        }
     }
 }
 
@@ -286,6 +368,7 @@ impl DiskFile for File {
                     return Err(io::Error::other(format!("{}: {SYNC_FAILED}", self.name)));
                 }
                 lock(&self.file).complete_sync(sync);
+                state.tail.synced(&self.name);
                 state.syncs += 1;
                 Ok(())
             })

@@ -197,3 +197,55 @@ fn what_a_failed_sync_should_have_written_is_not_made_durable_by_a_later_one() {
         assert_eq!(kept, expected, "written again: {rewritten}");
     }
 }
+
+/// A segment with its header and batches of a page each, all synced; where the last one begins.
+async fn segment(disk: &SimDisk, batches: usize) -> (Box<dyn DiskFile>, usize) {
+    let folder = disk.interface();
+    let mut file = folder.create("log-1.seg").await.unwrap();
+    file.write_at(0, &[7; 64 * PAGE_BYTES]).await.unwrap();
+    folder.sync_folder().await.unwrap();
+    // More than what is spared of batches that follow each other.
+    let step = 5 * PAGE_BYTES;
+    for batch in 1..=batches {
+        file.write_at((batch * step) as u64, &vec![batch as u8; step]).await.unwrap();
+        file.sync().await.unwrap();
+    }
+    (file, batches * step)
+}
+
+#[test]
+fn bits_rot_anywhere_but_in_the_last_two_batches_of_the_log() {
+    let mut rotten = 0;
+    for seed in 0..200 {
+        let (before, after, spared) = story(seed, |disk| async move {
+            let (_, last) = segment(&disk, 6).await;
+            let before = read_all(&disk, "log-1.seg").await.unwrap();
+            disk.rot();
+            (
+                before,
+                read_all(&disk, "log-1.seg").await.unwrap(),
+                last - 5 * PAGE_BYTES..last + 5 * PAGE_BYTES,
+            )
+        });
+        assert_eq!(before[spared.clone()], after[spared], "seed {seed}");
+        rotten += usize::from(before != after);
+    }
+    assert!(rotten > 50, "{rotten} of 200");
+}
+
+#[test]
+fn a_batch_that_went_elsewhere_is_not_where_it_should_be() {
+    story(3, |disk| async move {
+        let (mut file, last) = segment(&disk, 3).await;
+        let end = last + 5 * PAGE_BYTES;
+        disk.misdirect_next_write();
+        file.write_at(end as u64, &[9; 600]).await.unwrap();
+        file.sync().await.unwrap();
+        assert_eq!(file.read_at(end as u64, 600).await.unwrap(), [7; 600]);
+        assert!(disk.lacks_its_last_batch(), "nothing shows that it is not there");
+        file.write_at(end as u64 + PAGE_BYTES as u64, &[9; 600]).await.unwrap();
+        assert!(disk.lacks_its_last_batch(), "what would show it can still be lost");
+        file.sync().await.unwrap();
+        assert!(!disk.lacks_its_last_batch());
+    });
+}

@@ -29,4 +29,8 @@ impl Simulation for Hook {
     fn point(&self, name: &'static str) {
         self.0.reached_point(name);
     }
+
+    fn is_planted(&self, name: &'static str) -> bool {
+        name.strip_prefix(keeper_rt::PLANTED_MARK).is_some_and(|name| self.0.is_planted(name))
+    }
 }

@@ -68,6 +68,7 @@ struct State {
     point_handler: Option<PointHandler>,
     /// What the current poll asked for, to be done before any other task runs.
     after_poll: Vec<Box<dyn FnOnce() + Send>>,
+    planted: Option<&'static str>,
 }
 
 struct Shared {
@@ -83,7 +84,7 @@ struct Shared {
 pub struct Simulator(Arc<Shared>);
 
 impl Simulator {
-    fn new(seed: u64) -> Simulator {
+    fn new(seed: u64, planted: Option<&'static str>) -> Simulator {
         let state = State {
             tasks: BTreeMap::new(),
             next_task: 1,
@@ -97,6 +98,7 @@ impl Simulator {
             points_reached: BTreeMap::new(),
             point_handler: None,
             after_poll: Vec::new(),
+            planted,
         };
         Simulator(Arc::new(Shared {
             state: Mutex::new(state),
@@ -261,6 +263,11 @@ impl Simulator {
 
     pub fn spare_points(&self) {
         lock(&self.0.state).point_cut_one_in = 0;
+    }
+
+    /// Whether the fault of this name is planted in this run.
+    pub fn is_planted(&self, name: &str) -> bool {
+        lock(&self.0.state).planted == Some(name)
     }
 
     fn reached_point(&self, name: &'static str) {

@@ -24,6 +24,8 @@ pub struct Options {
     pub time_max: Duration,
     /// End the run at the first panic; else go on without the task.
     pub stop_on_panic: bool,
+    /// The fault that is planted (`keeper_rt::planted!`), to see whether it is found.
+    pub planted: Option<&'static str>,
 }
 
 impl Default for Options {
@@ -34,6 +36,7 @@ impl Default for Options {
             polls_max: 30_000_000,
             time_max: Duration::from_secs(3_600),
             stop_on_panic: true,
+            planted: None,
         }
     }
 }
@@ -74,7 +77,7 @@ where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
 {
-    let simulator = Simulator::new(seed);
+    let simulator = Simulator::new(seed, options.planted);
     let quiet = panics::keep_quiet(&simulator);
     let installed = keeper_rt::install(Rc::new(Hook(simulator.clone())));
     let output = Arc::new(Mutex::new(None));

@@ -10,7 +10,8 @@ mod tests;
 
 use crate::executor::{NodeId, Simulator, lock};
 use crate::limits::FINDINGS_MAX;
-use keeper_consensus::{Role, Status};
+use keeper_consensus::{Identity, Role, Status};
+use keeper_types::ServerId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +28,12 @@ struct State {
     restored: u64,
     /// index → digest of the tree, as the first node was seen with it.
     trees: BTreeMap<u64, (NodeId, u64)>,
+    /// Server id → machine and disk that it was given to.
+    servers: BTreeMap<ServerId, (NodeId, u64)>,
+    /// Server id and number of its start → process.
+    lives: BTreeMap<(ServerId, u64), u64>,
+    /// Server id → the term in which it was removed.
+    removed: BTreeMap<ServerId, u64>,
 }
 
 /// Figures of a run.
@@ -95,12 +102,39 @@ impl Oracle {
             if status.role != Role::Leader {
                 return Ok(());
             }
+            let id = status.identity.map_or(ServerId(0), |identity| identity.server_id);
+            if let Some(term) = state.removed.get(&id).filter(|removed| **removed < status.term) {
+                let now = status.term;
+                return Err(format!("server {id}, removed in term {term}, leads in term {now}"));
+            }
             let first = *state.leaders.entry(status.term).or_insert(node);
             if first != node {
                 return Err(format!("two leaders in term {}: nodes {first} and {node}", status.term));
             }
             Ok(())
         });
+    }
+
+    /// A process shows who it is; `disk` is its machine and the number of the disk there.
+    pub fn identity(&self, disk: (NodeId, u64), process: u64, identity: &Identity) {
+        self.check(|state| {
+            let Identity { server_id, boot, .. } = *identity;
+            let first = *state.servers.entry(server_id).or_insert(disk);
+            if first != disk {
+                return Err(format!(
+                    "server id {server_id} is used twice: on disk {first:?} and on {disk:?}"
+                ));
+            }
+            if *state.lives.entry((server_id, boot)).or_insert(process) != process {
+                return Err(format!("server {server_id} has started twice as number {boot}"));
+            }
+            Ok(())
+        });
+    }
+
+    /// A leader of `term` has said that the server is removed: it must never lead a later term.
+    pub fn removed(&self, id: ServerId, term: u64) {
+        lock(&self.state).removed.entry(id).or_insert(term);
     }
 
     /// A new process of `node` begins, with an empty state.

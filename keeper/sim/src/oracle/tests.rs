@@ -110,3 +110,40 @@ fn two_leaders_of_a_term_are_found() {
         oracle.status(2, &status);
     });
 }
+
+fn shows(oracle: &Oracle, disk: (NodeId, u64), process: u64, server: u64, boot: u64) {
+    let cluster_id = keeper_types::ClusterId([1; 16]);
+    oracle.identity(disk, process, &Identity { server_id: ServerId(server), cluster_id, boot });
+}
+
+#[test]
+fn a_server_id_on_two_disks_is_found() {
+    assert_found("server id 4 is used twice", |oracle| {
+        shows(oracle, (1, 0), 1, 4, 1);
+        shows(oracle, (1, 0), 2, 4, 2);
+        shows(oracle, (1, 1), 3, 4, 3);
+    });
+}
+
+#[test]
+fn two_lives_with_one_number_are_found() {
+    assert_found("server 4 has started twice as number 2", |oracle| {
+        shows(oracle, (1, 0), 1, 4, 2);
+        shows(oracle, (1, 0), 1, 4, 2);
+        shows(oracle, (1, 0), 2, 4, 2);
+    });
+}
+
+#[test]
+fn a_removed_server_that_leads_is_found() {
+    let leads = |oracle: &Oracle, term| {
+        let identity =
+            Some(Identity { server_id: ServerId(2), cluster_id: keeper_types::ClusterId([1; 16]), boot: 1 });
+        oracle.status(2, &Status { role: Role::Leader, term, identity, ..Status::default() });
+    };
+    assert_found("server 2, removed in term 5, leads in term 6", move |oracle| {
+        oracle.removed(ServerId(2), 5);
+        leads(oracle, 4);
+        leads(oracle, 6);
+    });
+}

@@ -1,7 +1,6 @@
 //! The process of a whole server, and what of it is visible to the oracle.
 
 use crate::bare::log_options;
-use crate::disk::LyingDisk;
 use crate::executor::{Event, NodeId, lock};
 use crate::random::hash_words;
 use crate::world::{Process, Program, Starting, Stopping, World};
@@ -23,16 +22,10 @@ pub(super) struct TreeView {
 
 #[derive(Clone, Default)]
 pub(super) struct ServerProgram {
-    /// Plants a fault: the disk says "synced" too early.
-    sync_lies: bool,
     nodes: Arc<Mutex<BTreeMap<NodeId, Node>>>,
 }
 
 impl ServerProgram {
-    pub(super) fn new(sync_lies: bool) -> ServerProgram {
-        ServerProgram { sync_lies, ..ServerProgram::default() }
-    }
-
     pub(super) fn node(&self, node: NodeId) -> Option<Node> {
         lock(&self.nodes).get(&node).cloned()
     }
@@ -84,7 +77,6 @@ impl Program for ServerProgram {
         let program = self.clone();
         Box::pin(async move {
             let Process { node: number, disk, network, world } = process;
-            let disk = if program.sync_lies { LyingDisk::over(disk, world.simulator()) } else { disk };
             let pool = keeper_rt::Pool::current();
             let secret = b"a secret of the simulation".to_vec();
             let mut options = NodeOptions::new(format!("keeper-{number}"), disk, network, pool, secret);

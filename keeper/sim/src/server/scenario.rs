@@ -6,10 +6,11 @@ use super::program::{ServerProgram, TreeView};
 use super::record::Asked;
 use crate::boot::boot;
 use crate::executor::{NodeId, Simulator, lock};
-use crate::misfortune::{Kind, Misfortunes};
+use crate::membership::{self, Operator};
+use crate::misfortune::{self, Kind, Misfortunes};
 use crate::oracle::Oracle;
 use crate::outcome::Outcome;
-use crate::world::World;
+use crate::world::{Machines, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -21,23 +22,23 @@ const LEVEL_MS_MAX: u64 = 90_000;
 #[derive(Clone, Debug)]
 pub struct Parameters {
     pub servers: u32,
+    /// Machines outside the cluster, for changes of its members.
+    pub spares: u32,
     pub clients: u32,
     pub think: Duration,
     pub chaos: Duration,
     pub misfortunes: BTreeSet<Kind>,
-    /// Plants a fault: disks that say "synced" too early.
-    pub sync_lies: bool,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
             servers: 3,
+            spares: 1,
             clients: 5,
             think: Duration::from_millis(40),
             chaos: Duration::from_secs(20),
-            misfortunes: Kind::ALL.into(),
-            sync_lies: false,
+            misfortunes: Kind::STANDARD.into(),
         }
     }
 }
@@ -46,10 +47,16 @@ impl Default for Parameters {
 pub(super) async fn booted(
     simulator: &Simulator,
     parameters: &Parameters,
+    spares: u32,
 ) -> (World, ServerProgram, Clients) {
     let oracle = Oracle::new(simulator);
-    let program = ServerProgram::new(parameters.sync_lies);
-    let world = World::new(simulator, &oracle, parameters.servers, Box::new(program.clone()));
+    let program = ServerProgram::default();
+    let world = World::new(
+        simulator,
+        &oracle,
+        Machines { founders: parameters.servers, spares },
+        Box::new(program.clone()),
+    );
     let clients = Clients::new(&world, &program, parameters.think);
     if let Err(why) = boot(&world).await {
         oracle.found(format!("the cluster does not come up: {why}"));
@@ -60,16 +67,27 @@ pub(super) async fn booted(
 }
 
 pub async fn scenario(simulator: Simulator, parameters: Parameters) -> Outcome {
-    let (world, program, clients) = booted(&simulator, &parameters).await;
+    let kinds = misfortune::choose(&simulator, &parameters.misfortunes);
+    let spares = if kinds.contains(&Kind::Membership) { parameters.spares } else { 0 };
+    let (world, program, clients) = booted(&simulator, &parameters, spares).await;
     if !world.oracle().is_content() {
         return Outcome::of(&world);
     }
     clients.start(parameters.clients);
-    Misfortunes::new(&world, &parameters.misfortunes).cause_for(parameters.chaos).await;
+    let operator = Operator::default();
+    operator.start(&world, kinds.contains(&Kind::Membership));
+    Misfortunes::new(&world, &kinds).cause_for(parameters.chaos).await;
     if world.oracle().is_content() {
         world.heal();
         clients.stop();
+        operator.stop();
+        let at_rest = || !operator.is_busy() && world.needs_repair().is_none();
+        if !wait(&world, RECOVERY_MS_MAX, at_rest).await {
+            let what = format!("the members are not what they should be {RECOVERY_MS_MAX} ms after healing");
+            world.oracle().found(what);
+        }
         settle(&world, &program, &clients).await;
+        membership::compare(&world).await;
     }
     Outcome::of(&world)
 }
@@ -81,7 +99,8 @@ pub(super) async fn settle(world: &World, program: &ServerProgram, clients: &Cli
         let what = format!("{} clients are not served {RECOVERY_MS_MAX} ms after healing", running());
         return world.oracle().found(what);
     }
-    let views = || -> Vec<Option<TreeView>> { world.nodes().map(|node| program.tree(node)).collect() };
+    let views =
+        || -> Vec<Option<TreeView>> { world.members().into_keys().map(|node| program.tree(node)).collect() };
     let level = || {
         let views = views();
         views
@@ -93,7 +112,7 @@ pub(super) async fn settle(world: &World, program: &ServerProgram, clients: &Cli
             .oracle()
             .found(format!("the nodes do not become level, without sessions: {:?}", views()));
     }
-    for node in world.nodes() {
+    for node in world.members().into_keys() {
         compare_with_history(world, program, clients, node);
     }
     if let Err(what) = lock(&clients.knowledge).record.judge() {

@@ -25,7 +25,7 @@ struct Diary {
 /// The leader's process dies and stays dead for longer than the sessions' timeout. Clients of the other members keep
 /// their sessions and even their connections, and write again soon.
 pub async fn leader_crash_keeps_sessions(simulator: Simulator) -> Outcome {
-    let (world, _, clients) = booted(&simulator, &Parameters::default()).await;
+    let (world, _, clients) = booted(&simulator, &Parameters::default(), 0).await;
     let diaries: Vec<(NodeId, Arc<Mutex<Diary>>)> = world
         .nodes()
         .flat_map(|server| [(server, 0), (server, 1)])
