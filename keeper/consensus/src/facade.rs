@@ -148,7 +148,10 @@ impl Consensus {
         Box::pin(async move {
             let running = self.node.running().ok_or(AdminError::Uninitialized)?;
             // Not the status, which may lag a moment behind.
-            let applied = running.machine.applied().last.map_or(0, |id| id.index);
+            let Some(applied) = running.machine.applied().last.map(|id| id.index) else {
+                // A snapshot of nothing serves nobody, and Raft stops where it cannot be written.
+                return Ok(0);
+            };
             let asked = running.raft.trigger().snapshot().await;
             asked.map_err(|fatal| AdminError::Stopped(fatal.to_string()))?;
             Ok(applied)
