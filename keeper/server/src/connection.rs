@@ -145,7 +145,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(error) => return End::Refused(Refused(format!("connect request: {error}"))),
             },
             Ok(Ok(Some(First::FourLetterWord(word)))) => {
-                self.answer_word(word).await;
+                // On the heap, or every idle client would hold room for what the longest word needs.
+                Box::pin(self.answer_word(word)).await;
                 return End::Left;
             }
             Ok(Ok(None)) => return End::Left,

@@ -62,7 +62,8 @@ pub async fn serve_clients(node: Node, listener: TcpListener, clients: Option<Tl
             match clients {
                 None => node.serve_client(stream, remote, Vec::new()).await,
                 Some(clients) => match speaks_tls(&stream).await {
-                    Some(true) => clients.serve(&node, stream, remote).await,
+                    // On the heap, or every idle client without TLS would hold room for it.
+                    Some(true) => Box::pin(clients.serve(&node, stream, remote)).await,
                     Some(false) => node.serve_client(stream, remote, Vec::new()).await,
                     None => tracing::debug!(remote, "a client left or stayed silent before its first byte"),
                 },
